@@ -1,0 +1,322 @@
+"""The async driver: awaits what effects ask for on the running event loop.
+
+Plain user code that may block runs in a worker thread, and a stretch of it stays in that one thread: only a change of
+colour hops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from runwell.drivers.colour import is_coroutine, stopped
+from runwell.drivers.portal import LoopBridge, attempt
+from runwell.drivers.sync import SyncDriver, foreign, timed_out
+from runwell.drivers.threads import spawn
+from runwell.effects import Call, Callee, CallHook, Effect, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.errors import RunCancelled
+
+__all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async"]
+
+T = TypeVar("T")
+
+SLOW_S = 0.05
+"""A plain hook that runs in place on the loop is warned about past this long."""
+
+_log = logging.getLogger("runwell.drivers")
+
+
+async def in_worker(function: Callable[..., T], *args: Any) -> T:
+    """Run a plain function in a worker thread, under a copy of the context. Cancelling abandons the thread."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Outcome[T]] = loop.create_future()
+    context = copy_context()
+
+    def job() -> None:
+        try:
+            outcome = Outcome[T](context.run(function, *args))
+        except StopIteration as error:
+            outcome = Outcome(error=stopped(error))
+        except BaseException as error:
+            outcome = Outcome(error=error)
+        try:
+            loop.call_soon_threadsafe(_settle, ended, outcome)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            _log.debug("result of %r came after its loop had closed", function)
+
+    spawn(job)
+    outcome = await ended
+    if outcome.error is None and is_coroutine(outcome.value):
+        return await outcome.value  # type: ignore[no-any-return, misc]
+    return outcome.unwrap()
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    start = time.perf_counter()
+    try:
+        return function(*args)
+    except StopIteration as error:
+        raise stopped(error) from error
+    finally:
+        taken = time.perf_counter() - start
+        if taken > SLOW_S:
+            _log.warning("%r held the event loop for %.0f ms; make it `async` or move the work", function, taken * 1e3)
+
+
+async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
+    """Call user code of either colour from async code. Plain functions run in a worker thread unless cheap."""
+    if kwargs:
+        from functools import partial
+
+        sync, aio = callee.sync, callee.aio
+        callee = Callee(
+            partial(sync, **kwargs) if sync else None, partial(aio, **kwargs) if aio else None, cheap=callee.cheap
+        )
+    if callee.aio is not None:
+        return await callee.aio(*args)
+    assert callee.sync is not None
+    if not callee.cheap:
+        return await in_worker(callee.sync, *args)
+    result = _in_place(callee.sync, args)
+    return await result if is_coroutine(result) else result  # type: ignore[misc, no-any-return]
+
+
+class AsyncDriver:
+    """Drives engine code on the running loop. One is made per run; `emit` is awaited with what the run emits."""
+
+    __slots__ = ("_table", "emit")
+
+    def __init__(self, emit: Callable[[Any], Awaitable[None]] | None = None) -> None:
+        self.emit = emit
+        self._table: dict[type, Callable[[Any], Awaitable[Any]]] = {
+            Call: self._call,
+            CallHook: self._hook,
+            Emit: self._emit,
+            Now: _now,
+            RunTasks: self._run_tasks,
+            Sleep: _sleep,
+        }
+
+    async def drive(self, coroutine: Flow[T]) -> T:
+        """Run engine code to its end."""
+        table, step, value = self._table, coroutine.send, None
+        try:
+            while True:
+                effect = step(value)
+                try:
+                    value = await table[type(effect)](effect)
+                    step = coroutine.send
+                except BaseException as error:
+                    value = foreign(effect) if not isinstance(effect, Effect) else error
+                    step = coroutine.throw
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    async def _call(self, effect: Call[Any]) -> Any:
+        callee = effect.callee
+        if effect.shield:
+            return await _shielded(attempt(call_async, callee, *effect.args))
+        if effect.timeout is None:
+            return (await attempt(call_async, callee, *effect.args)).unwrap()
+        try:
+            async with asyncio.timeout(effect.timeout) as limit:
+                return (await attempt(call_async, callee, *effect.args)).unwrap()
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if limit.expired():
+                if callee.aio is None:
+                    _log.warning("%r goes on in an abandoned thread after its timeout", callee)
+                raise timed_out(callee, effect.timeout) from error
+            raise
+
+    async def _hook(self, effect: CallHook[Any]) -> Any:
+        hook, inner = effect.hook, effect.inner
+        if hook.aio is not None:
+
+            async def ahandler(request: Any) -> Any:
+                return await self.drive(inner(request))
+
+            return (await attempt(hook.aio, effect.request, ahandler)).unwrap()
+        assert hook.sync is not None
+        bridge = LoopBridge(asyncio.get_running_loop())
+        driver = SyncDriver(self._emit_from_thread(bridge), bridge)
+
+        def handler(request: Any) -> Any:
+            return driver.drive(inner(request))
+
+        try:
+            return await in_worker(hook.sync, effect.request, handler)
+        except asyncio.CancelledError:
+            bridge.cancel_all()
+            raise
+
+    def _emit_from_thread(self, bridge: LoopBridge) -> Callable[[Any], None] | None:
+        emit = self.emit
+        return None if emit is None else lambda item: bridge.call(emit, item)
+
+    async def _emit(self, effect: Emit) -> None:
+        if self.emit is not None:
+            await self.emit(effect.item)
+
+    async def _run_tasks(self, effect: RunTasks[Any]) -> list[Outcome[Any]]:
+        drive = self.drive
+        return await afan_out(
+            [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
+            effect.limit,
+            stop_on_error=effect.stop_on_error,
+        )
+
+
+async def _now(effect: Now) -> float:
+    return time.time()
+
+
+async def _sleep(effect: Sleep) -> None:
+    await asyncio.sleep(effect.seconds)
+
+
+async def _shielded(work: Awaitable[Outcome[T]]) -> T:
+    """Let it end even if we are cancelled meanwhile; then the cancellation goes on."""
+    task = asyncio.ensure_future(work)
+    try:
+        outcome = await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+    return outcome.unwrap()
+
+
+async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:
+    """Run engine code to its end on the running loop, under a context of its own."""
+    task = asyncio.get_running_loop().create_task(AsyncDriver(emit).drive(coroutine), context=copy_context())
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        raise
+
+
+async def afan_out(
+    thunks: Sequence[Callable[[], Awaitable[T]]], limit: int | None = None, *, stop_on_error: bool = False
+) -> list[Outcome[T]]:
+    """Run coroutine functions side by side, at most `limit` at once; their outcomes in the order given.
+
+    Each runs in a task under its own copy of the caller's context. With `stop_on_error` an Exception of one keeps the
+    rest from starting and cancels those under way (their outcome is an error too). Cancelling the caller cancels all.
+    """
+    if len(thunks) == 1:
+        base = copy_context()
+        lone = asyncio.get_running_loop().create_task(attempt(thunks[0]), context=base)
+        try:
+            return [await lone]
+        except asyncio.CancelledError:
+            lone.cancel()
+            await asyncio.wait([lone])
+            raise
+    pool = _Tasks(thunks, limit, stop_on_error)
+    try:
+        return await pool.everything()
+    except asyncio.CancelledError:
+        await pool.cancel()
+        raise
+
+
+class _Tasks:
+    """At most `limit` tasks at once; each that ends starts the next. No task group is open across anything."""
+
+    def __init__(self, thunks: Sequence[Callable[[], Awaitable[Any]]], limit: int | None, stop_on_error: bool) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.context = copy_context()
+        self.outcomes: list[Outcome[Any] | None] = [None] * len(thunks)
+        self.todo = iter(enumerate(thunks))
+        self.running: dict[asyncio.Task[Outcome[Any]], int] = {}
+        self.stop_on_error = stop_on_error
+        self.report: Callable[[int, Outcome[Any]], None] | None = None
+        self.done: asyncio.Future[None] = self.loop.create_future()
+        for _ in range(min(limit or len(thunks), len(thunks))):
+            self.start()
+        if not self.running:
+            self.done.set_result(None)
+
+    def start(self) -> None:
+        for index, thunk in self.todo:
+            task = self.loop.create_task(attempt(thunk), context=self.context.copy())
+            self.running[task] = index
+            task.add_done_callback(self.ended)
+            return
+
+    def ended(self, task: asyncio.Task[Outcome[Any]]) -> None:
+        index = self.running.pop(task)
+        outcome = Outcome[Any](error=asyncio.CancelledError()) if task.cancelled() else task.result()
+        self.outcomes[index] = outcome
+        if self.report is not None:
+            self.report(index, outcome)
+        if self.stop_on_error and isinstance(outcome.error, Exception):
+            self.todo = iter(())
+            for other in self.running:
+                other.cancel()
+        self.start()
+        if not self.running and not self.done.done():
+            self.done.set_result(None)
+
+    async def everything(self) -> list[Outcome[Any]]:
+        await self.done
+        return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in self.outcomes]
+
+    def stop(self) -> None:
+        self.todo = iter(())
+        for task in self.running:
+            task.cancel()
+
+    async def cancel(self) -> None:
+        self.stop()
+        if self.running:
+            await asyncio.wait(list(self.running))
+
+
+class acompleted(AsyncIterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads as the function it is used as
+    """`completed` for coroutine functions. `aclose`, or dropping it, cancels what is under way."""
+
+    def __init__(self, thunks: Sequence[Callable[[], Awaitable[T]]], limit: int | None = None) -> None:
+        self._thunks = thunks
+        self._limit = limit
+        self._left = len(thunks)
+        self._pool: _Tasks | None = None
+        self._queue: asyncio.Queue[tuple[int, Outcome[T]]]
+
+    async def __anext__(self) -> tuple[int, Outcome[T]]:
+        if not self._left:
+            raise StopAsyncIteration
+        if self._pool is None:
+            self._queue = asyncio.Queue()
+            self._pool = _Tasks(self._thunks, self._limit, False)
+            put = self._queue.put_nowait
+            self._pool.report = lambda index, outcome: put((index, outcome))
+        try:
+            item = await self._queue.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        self._left -= 1
+        return item
+
+    async def aclose(self) -> None:
+        """Cancel what is under way, and wait for its clean-up."""
+        self._left = 0
+        if self._pool is not None:
+            await self._pool.cancel()
+
+    def __del__(self) -> None:
+        pool = self._pool
+        if pool is not None and self._left and not pool.loop.is_closed():
+            pool.loop.call_soon_threadsafe(pool.stop)

@@ -1,0 +1,170 @@
+"""What engine code asks for: small values that a driver carries out.
+
+Engine code is a coroutine that awaits effects and nothing else. It never touches a clock, a thread, a
+socket or an event loop, so the same code runs under the sync and the async driver (`drivers.py`), and
+under a test driver that looks at every effect. Awaiting anything else is an `EngineBug`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, TypeVar
+
+__all__ = [
+    "Call",
+    "CallHook",
+    "Callee",
+    "Effect",
+    "Emit",
+    "Flow",
+    "Now",
+    "Outcome",
+    "RunTasks",
+    "Sleep",
+    "flow",
+    "is_flow",
+]
+
+T = TypeVar("T")
+
+Flow = Coroutine[Any, Any, T]
+"""A running piece of engine code: awaits effects, returns T."""
+
+
+class Effect(Generic[T]):
+    """Awaiting one hands it to the driver and gives back the driver's result."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Effect[T], T, T]:
+        return (yield self)
+
+
+class Outcome(Generic[T]):
+    """How a task ended: `value`, or `error` (an exception or a signal)."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
+        self.value = value
+        self.error = error
+
+    def unwrap(self) -> T:
+        """The value; raises the error if there is one."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Outcome(error={self.error!r})" if self.error is not None else f"Outcome({self.value!r})"
+
+
+class Callee(Generic[T]):
+    """A user's callable with its colour worked out once.
+
+    At least one of `sync` and `aio` is set. `cheap` says the sync form never blocks, so an event loop may
+    run it in place instead of in a worker thread.
+    """
+
+    __slots__ = ("aio", "cheap", "sync")
+
+    def __init__(
+        self, sync: Callable[..., T] | None, aio: Callable[..., Awaitable[T]] | None, *, cheap: bool = False
+    ) -> None:
+        self.sync = sync
+        self.aio = aio
+        self.cheap = cheap
+
+    def __repr__(self) -> str:
+        name = getattr(self.sync or self.aio, "__qualname__", repr(self.sync or self.aio))
+        return f"Callee({name})"
+
+
+class Call(Effect[T]):
+    """Call user code in the form that suits the driver; gives its result or raises its exception.
+
+    `shield` lets it finish even if the run is cancelled meanwhile (saves).
+    `timeout` is in seconds; past it `NodeTimeoutError` is raised, async work is cancelled and sync work abandoned.
+    """
+
+    __slots__ = ("args", "callee", "shield", "timeout")
+
+    def __init__(
+        self, callee: Callee[T], *args: Any, shield: bool = False, timeout: float | None = None
+    ) -> None:
+        self.callee = callee
+        self.args = args
+        self.shield = shield
+        self.timeout = timeout
+
+
+class CallHook(Effect[T]):
+    """Call a hook around an inner flow: `hook(request, handler)`, where `handler(request)` runs `inner(request)`.
+
+    The one effect with a callback. The hook may have either colour, whatever the inner flow does; it may
+    call the handler never, once or several times.
+    """
+
+    __slots__ = ("hook", "inner", "request")
+
+    def __init__(self, hook: Callee[T], request: Any, inner: Callable[[Any], Flow[Any]]) -> None:
+        self.hook = hook
+        self.request = request
+        self.inner = inner
+
+
+class RunTasks(Effect[list[Outcome[T]]]):
+    """Run flows side by side, at most `limit` at once (None: all), each under a copy of the context.
+
+    Gives one `Outcome` per flow in the order given; never raises for a task's own failure. With
+    `stop_on_error`, once a task has failed with an exception (not a signal) tasks that have not started
+    are not started (their outcome carries `RunCancelled`) and running ones are cancelled where that is possible.
+    """
+
+    __slots__ = ("limit", "stop_on_error", "tasks")
+
+    def __init__(
+        self,
+        tasks: Sequence[Callable[[], Flow[T]]],
+        limit: int | None = None,
+        *,
+        stop_on_error: bool = False,
+    ) -> None:
+        self.tasks = tasks
+        self.limit = limit
+        self.stop_on_error = stop_on_error
+
+
+class Emit(Effect[None]):
+    """Hand an item to whoever streams the run; waits while the reader is too far behind."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+
+class Sleep(Effect[None]):
+    """Wait `seconds`."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+class Now(Effect[float]):
+    """Seconds since the epoch, UTC."""
+
+    __slots__ = ()
+
+
+def flow(function: Callable[..., Flow[T]]) -> Callable[..., Flow[T]]:
+    """Mark an `async def` as engine code: it awaits effects, not asyncio."""
+    function.__runwell_flow__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_flow(function: Any) -> bool:
+    """Whether `flow` marked it (bound methods and partials included)."""
+    return getattr(getattr(function, "func", function), "__runwell_flow__", False) is True

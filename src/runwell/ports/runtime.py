@@ -1,0 +1,93 @@
+"""What a node, hook or tool can know of the run it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+__all__ = ["CURRENT_TASK", "ExecutionInfo", "Principal", "Runtime", "StreamWriter", "TaskScope"]
+
+C = TypeVar("C")
+
+StreamWriter = Callable[[Any], None]
+"""Hands a value to the reader of `stream_mode="custom"`; does nothing when nobody reads."""
+
+
+def _silent(item: Any) -> None:
+    """No reader."""
+
+
+@dataclass(slots=True, frozen=True)
+class Principal:
+    """On whose behalf a run acts. `id` is the caller, `tenant` the isolation border."""
+
+    id: str
+    tenant: str | None = None
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ExecutionInfo:
+    """Where in a graph the code runs."""
+
+    thread_id: str | None = None
+    checkpoint_id: str | None = None
+    checkpoint_ns: str = ""
+    task_id: str = ""
+    node: str = ""
+    step: int = 0
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class Runtime(Generic[C]):
+    """Passed to a node, hook or tool that declares a parameter named `runtime`.
+
+    `context` is what the caller gave as `context=`. `store` is the long-term store or None. `previous` is
+    the value an `@entrypoint` returned last on this thread. `idempotency_key` names this task of this
+    step of this thread: the same after a crash and resume.
+    """
+
+    context: C = None  # type: ignore[assignment]
+    store: Any = None
+    stream_writer: StreamWriter = _silent
+    previous: Any = None
+    principal: Principal | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    execution_info: ExecutionInfo = field(default_factory=ExecutionInfo)
+
+    @property
+    def idempotency_key(self) -> str:
+        info = self.execution_info
+        return f"{info.thread_id}:{info.checkpoint_id}:{info.task_id}"
+
+    def override(self, **changes: Any) -> Runtime[C]:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+class TaskScope:
+    """The engine's side of the task that user code is running in; `interrupt()` and `record()` find it here.
+
+    `answers` are the values already given to this task's interrupts, in order. `asked` counts the
+    interrupts reached so far. `records` are results kept from an earlier attempt, by key; what the attempt
+    adds is kept with its pause or failure.
+    """
+
+    __slots__ = ("answers", "asked", "can_pause", "in_process", "path", "records", "runtime", "task_id")
+
+    def __init__(self, task_id: str, runtime: Runtime[Any], path: str = "") -> None:
+        self.task_id = task_id
+        self.path = path
+        self.runtime = runtime
+        self.answers: list[Any] = []
+        self.asked = 0
+        self.records: dict[str, Any] = {}
+        self.can_pause = False
+        self.in_process: Callable[[Any], Any] | None = None
+
+
+CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
+"""The graph task that the running code belongs to, or None outside a graph."""
