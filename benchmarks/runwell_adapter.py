@@ -10,13 +10,13 @@ import time
 from typing import Annotated, TypedDict
 
 from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
-from runwell.models import BaseChatModel
-from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from adapters import base
 from adapters.raw_adapter import own_depth
 from kit import NotCovered
 from runwell import ChatPromptTemplate, RunnableLambda, RunnablePassthrough, StrOutputParser
+from runwell.models import BaseChatModel
+from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 
 def result(message):

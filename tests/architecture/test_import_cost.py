@@ -1,0 +1,139 @@
+"""What a program pays before its first line: no optional package, no event loop, little time and memory.
+
+Each check runs in a fresh interpreter. Times are processor times and the least of several, so that a busy machine
+does not decide.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+HEAVY = {"anyio", "asyncio", "httpx", "sqlite3", "tenacity"}
+"""Part of a plain installation, and loaded by the call that needs it."""
+
+PROBE = """
+import json, sys, time
+start = time.process_time()
+{statement}
+taken = time.process_time() - start
+try:
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+except OSError:
+    peak = None
+print(json.dumps([taken * 1e3, peak and peak / 1024, sorted(sys.modules)]))
+"""
+
+
+@cache
+def optional_modules() -> frozenset[str]:
+    """Top-level modules that come only with an extra."""
+    wanted = {canonicalize_name(Requirement(line).name) for lines in EXTRAS.values() for line in lines} - {"runwell"}
+    installed = packages_distributions()
+    found = {module for module, owners in installed.items() if wanted & {canonicalize_name(each) for each in owners}}
+    return frozenset(found | {name.replace("-", "_") for name in wanted})
+
+
+def probe(statement: str, *, times: int = 1) -> tuple[float, float | None, set[str]]:
+    """(least milliseconds of processor time, least peak MiB or None, modules loaded)."""
+    runs: list[Any] = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-I", "-c", PROBE.format(statement=statement)],
+                capture_output=True,
+                check=True,
+                text=True,
+            ).stdout
+        )
+        for _ in range(times)
+    ]
+    peaks = [run[1] for run in runs if run[1] is not None]
+    return min(run[0] for run in runs), min(peaks, default=None), set(runs[-1][2])
+
+
+def loaded_of(modules: set[str], unwanted: set[str] | frozenset[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} & unwanted
+
+
+def test_the_probe_sees_optional_packages() -> None:
+    assert {"numpy", "openai", "typer", "xllamacpp"} <= optional_modules()
+    assert "asyncio" in probe("import asyncio")[2]
+
+
+def test_import_runwell_is_nearly_free() -> None:
+    taken_ms, _, modules = probe("import runwell", times=5)
+    assert taken_ms < 60
+    assert not loaded_of(modules, optional_modules() | HEAVY | {"pydantic"})
+
+
+def test_no_facade_name_loads_an_optional_package() -> None:
+    _, _, modules = probe("import runwell; [getattr(runwell, name) for name in runwell.__all__]")
+    assert not loaded_of(modules, optional_modules())
+
+
+def test_import_create_agent_is_cheap() -> None:
+    """An eighth of what LangChain's takes (2.2 s and 77 MiB, benchmarks/BASELINE.md)."""
+    taken_ms, peak_mib, modules = probe("from runwell import create_agent", times=5)
+    assert not loaded_of(modules, HEAVY)
+    assert taken_ms < 2_200 / 8
+    if peak_mib is not None:
+        assert peak_mib <= 30
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Blocker())
+{statement}
+"""
+
+
+@pytest.mark.parametrize("plugin", [False, True], ids=["rooms", "providers"])
+def test_everything_imports_without_the_extras(plugin: bool) -> None:
+    """A plain `pip install runwell`: every module loads; what needs an extra says so when used, not when imported.
+
+    The modules behind the `runwell` command are the exception, since all of them need the extra `cli`.
+    """
+    statement = (
+        "import pkgutil, importlib, runwell\n"
+        "for module in pkgutil.walk_packages(runwell.__path__, 'runwell.'):\n"
+        "    if module.name.startswith('runwell.cli.'): continue\n"
+        f"    if module.name.startswith('runwell.providers') is {plugin}: importlib.import_module(module.name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", BLOCKED.format(blocked=set(optional_modules()), statement=statement)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_without_its_extra_names_the_extra() -> None:
+    statement = "sys.argv = ['runwell', 'doctor']\nfrom runwell.cli.main import main\nsys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", BLOCKED.format(blocked=set(optional_modules()), statement=statement)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "runwell[cli]" in done.stderr
+    assert "Traceback" not in done.stderr
