@@ -1,0 +1,72 @@
+"""Tools: functions a model may call, with arguments checked on the way in and results shaped on the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException
+    from runwell.tools.base_tool import ArgsSchema, BaseTool
+    from runwell.tools.cost import ToolCost, tool_cost
+    from runwell.tools.decorator import tool
+    from runwell.tools.injected import (
+        InjectedState,
+        InjectedStore,
+        InjectedToolArg,
+        InjectedToolCallId,
+        ToolRuntime,
+    )
+    from runwell.tools.json_schema import dereference_refs
+    from runwell.tools.provider_tool import ProviderTool
+    from runwell.tools.result import TOOL_MESSAGE_BLOCK_TYPES
+    from runwell.tools.runnable_tool import convert_runnable_to_tool
+    from runwell.tools.schema import (
+        convert_to_anthropic_tool,
+        convert_to_json_schema,
+        convert_to_openai_function,
+        convert_to_openai_tool,
+    )
+    from runwell.tools.structured import StructuredTool, Tool
+    from runwell.tools.toolbox import as_tool, as_tools
+
+_HOME = {
+    "TOOL_MESSAGE_BLOCK_TYPES": "runwell.tools.result",
+    "ArgsSchema": "runwell.tools.base_tool",
+    "BaseTool": "runwell.tools.base_tool",
+    "InjectedState": "runwell.tools.injected",
+    "InjectedStore": "runwell.tools.injected",
+    "InjectedToolArg": "runwell.tools.injected",
+    "InjectedToolCallId": "runwell.tools.injected",
+    "ProviderTool": "runwell.tools.provider_tool",
+    "StructuredTool": "runwell.tools.structured",
+    "Tool": "runwell.tools.structured",
+    "ToolArgumentsError": "runwell.errors",
+    "ToolCost": "runwell.tools.cost",
+    "ToolDefinitionError": "runwell.errors",
+    "ToolError": "runwell.errors",
+    "ToolException": "runwell.errors",
+    "ToolRuntime": "runwell.tools.injected",
+    "as_tool": "runwell.tools.toolbox",
+    "as_tools": "runwell.tools.toolbox",
+    "convert_runnable_to_tool": "runwell.tools.runnable_tool",
+    "convert_to_anthropic_tool": "runwell.tools.schema",
+    "convert_to_json_schema": "runwell.tools.schema",
+    "convert_to_openai_function": "runwell.tools.schema",
+    "convert_to_openai_tool": "runwell.tools.schema",
+    "dereference_refs": "runwell.tools.json_schema",
+    "tool": "runwell.tools.decorator",
+    "tool_cost": "runwell.tools.cost",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,401 @@
+"""The base of every tool: what it is called, what it says, how its arguments are checked and its result is answered."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic.fields import FieldInfo
+from typing_extensions import dataclass_transform
+
+from runwell.drivers.colour import is_async
+from runwell.effects import Call, Callee, flow
+from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError, ToolError, UsageError, nearest
+from runwell.messages.message import ToolMessage
+from runwell.ports.command import Command
+from runwell.tools.definition import Definition, check_name, define
+from runwell.tools.explain import Problem, message, shorten
+from runwell.tools.injected import NOTHING, ToolRuntime, ambient_runtime
+from runwell.tools.json_schema import copy_json
+from runwell.tools.result import to_content
+from runwell.tools.signature import UnresolvedName
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["ArgsSchema", "BaseTool", "Handler"]
+
+ArgsSchema = Any
+"""A Pydantic model, a TypedDict, a dataclass or a JSON schema."""
+Handler = bool | str | Callable[[Any], Any]
+"""What to do with an error: False raises, True tells the model its text, a string or function says something else."""
+
+T = TypeVar("T")
+O = TypeVar("O")
+
+
+class Runnable(Generic[T, O]):  # TEMPORARY
+    pass
+
+
+@dataclass_transform(kw_only_default=True)
+class BaseTool(Runnable[Any, Any]):
+    """Something a model may ask for and the program runs.
+
+    Most tools come from `@tool`. Derive from this class for one with state of its own: declare fields as in a
+    dataclass, and write `_run`, `_arun` or both; each serves callers of either colour.
+
+    `invoke(args)` returns what the tool returns; `invoke(tool_call)` returns a `ToolMessage` that answers the call.
+    Arguments that do not fit raise `ToolArgumentsError`, whose text is for the model. A tool may be used from several
+    threads and tasks at once, if its function may.
+
+    `timeout` is in seconds. `read_only`, `idempotent`, `destructive` and `open_world` say what a call does to the
+    world (None: not said). An `exclusive` tool never runs beside another. `return_direct` ends an agent's run with the
+    result. With `response_format="content_and_artifact"` the function returns a pair, of which the model sees the first.
+    """
+
+    name: str = ""
+    description: str = ""
+    args_schema: ArgsSchema = None
+    return_direct: bool = False
+    response_format: Literal["content", "content_and_artifact"] = "content"
+    handle_tool_error: Handler = False
+    handle_validation_error: Handler = False
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    extras: dict[str, Any] | None = None
+    timeout: float | None = None
+    read_only: bool | None = None
+    idempotent: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+    exclusive: bool = False
+
+    _fields: ClassVar[dict[str, Any]] = {}
+    _definition: Definition | None = None
+    _values: Mapping[str, Any] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._fields = {**cls._fields, **_declared_fields(cls)}
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        for name in fields:
+            if name not in self._fields:
+                raise InvalidInput(
+                    f"{type(self).__name__} has no field {name!r}{nearest(name, self._fields)}",
+                    hint=f"It has {', '.join(self._fields)}.",
+                )
+        for name, default in self._fields.items():
+            value = fields[name] if name in fields else _default(default)
+            if value is NOTHING:
+                raise InvalidInput(f"{type(self).__name__} needs {name}=...")
+            if name in fields or value is not default:
+                setattr(self, name, value)
+        self._define(wait=True)
+
+    # -- what a subclass writes
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        """The work, in plain code."""
+        raise NotImplementedError
+
+    async def _arun(self, *args: Any, **kwargs: Any) -> Any:
+        """The work, in async code."""
+        raise NotImplementedError
+
+    # -- definition
+
+    def _callee(self) -> Callee[Any]:
+        kind = type(self)
+        plain = self._run if kind._run is not BaseTool._run else None
+        aio = self._arun if kind._arun is not BaseTool._arun else None
+        if plain is not None and is_async(plain):
+            plain, aio = None, aio or plain
+        if plain is None and aio is None:
+            raise ToolDefinitionError(f"{self._place()}: a tool needs _run or _arun.")
+        return Callee(plain, aio)
+
+    def _read(self) -> Definition:
+        """Work out everything about the tool."""
+        callee = self._callee()
+        function: Any = callee.sync or callee.aio
+        kind = type(self)
+        own = kind.__doc__ if "__doc__" in kind.__dict__ and kind.__doc__ is not BaseTool.__doc__ else None
+        return define(
+            self.name,
+            function,
+            callee,
+            description=self.description,
+            doc=function.__doc__ or own,
+            args_schema=self.args_schema,
+            reserved=frozenset(("run_manager", "callbacks")),
+        )
+
+    def _place(self) -> str:
+        """Where to look when the tool cannot be made."""
+        return f"{type(self).__qualname__} ({type(self).__module__})"
+
+    def _define(self, *, wait: bool = False) -> Definition | None:
+        check_name(self.name, self._place())
+        try:
+            made = self._read()
+        except UnresolvedName as error:
+            if wait:  # a type declared further down the module: look again on first use
+                return None
+            raise ToolDefinitionError(
+                f"Tool {self.name!r}: an annotation cannot be read: {error}",
+                hint="Import the type at run time, not only under TYPE_CHECKING.",
+            ) from error
+        self.description = made.description
+        self._definition = made
+        return made
+
+    @property
+    def definition(self) -> Definition:
+        """What was worked out about the tool; raises ToolDefinitionError if that is not possible."""
+        made = self._definition or self._define()
+        assert made is not None
+        return made
+
+    @property
+    def origin(self) -> str:
+        """Where the tool is written: `name (file:line)`."""
+        return self.definition.where
+
+    # -- description
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments that the model fills. A copy of your own."""
+        return copy_json(self.definition.arguments.json_schema())  # type: ignore[no-any-return]
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The schema of each argument, by name."""
+        return self.json_schema()["properties"]  # type: ignore[no-any-return]
+
+    @property
+    def tool_call_schema(self) -> type[BaseModel] | dict[str, Any]:
+        """What checks the model's arguments: a Pydantic model, or a JSON schema for a tool declared with one."""
+        model = getattr(self.definition.arguments, "model", None)
+        return self.json_schema() if model is None else model
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether a run without a long-term store cannot use this tool."""
+        return any(each.kind == "store" and each.default is NOTHING for each in self.definition.injected.values())
+
+    # -- the three steps of a call
+
+    def prepare(
+        self,
+        args: Mapping[str, Any],
+        injected: ToolRuntime[Any, Any] | Mapping[str, Any] | None = None,
+        *,
+        config: Mapping[str, Any] | None = None,
+        tool_call_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Check the model's arguments and add what is injected; gives the function's keyword arguments.
+
+        Raises ToolArgumentsError for arguments that do not fit. `args` is left as it was. A value the model made up for
+        an injected parameter is dropped. `injected` is the runtime, or values by parameter name.
+        """
+        made = self._definition or self.definition
+        if not isinstance(args, Mapping):
+            raise ToolArgumentsError(
+                message(self.name, [Problem("", f"got {shorten(args)}", "an object with an entry for each argument")])
+            )
+        wanted = made.injected
+        if not wanted:
+            return made.arguments.validate(self.name, args if type(args) is dict else dict(args))
+        kwargs = made.arguments.validate(self.name, {key: args[key] for key in args if key not in wanted})
+        if isinstance(injected, ToolRuntime):
+            runtime, values = injected, self._values
+        else:
+            runtime, values = ambient_runtime(config, tool_call_id), {**self._values, **(injected or {})}
+        for name, injection in wanted.items():
+            kwargs.pop(name, None)
+            value = injection.fill(name, self.name, runtime, values)
+            if value is not NOTHING:
+                kwargs[name] = value
+        return kwargs
+
+    @property
+    def callee(self) -> Callee[Any]:
+        """The function, to be called with what `prepare` gives as keywords. Use `bound` unless you know the signature."""
+        return self.definition.callee
+
+    def bound(self, kwargs: dict[str, Any]) -> Callee[Any]:
+        """The function with its prepared arguments, to be called with none."""
+        made = self.definition
+        positional = [kwargs.pop(name) for name in made.positional if name in kwargs]
+        callee = made.callee
+        return Callee(
+            _filled(callee.sync, self.name, positional, kwargs),
+            _filled(callee.aio, self.name, positional, kwargs),
+            cheap=callee.cheap,
+        )
+
+    def call(self, kwargs: dict[str, Any]) -> Call[Any]:
+        """The effect that runs the tool: `result = await tool.call(tool.prepare(args, runtime))` in engine code."""
+        return Call(self.bound(kwargs), timeout=self.timeout)
+
+    def finish(self, result: Any, call: Mapping[str, Any]) -> ToolMessage | Command[Any] | list[Any]:
+        """What the tool returned, as the answer to `call`. Messages and Commands of the tool's own pass through."""
+        if isinstance(result, ToolMessage):
+            return self._stamped(result, call)
+        if isinstance(result, Command):
+            return result
+        if isinstance(result, list) and result and all(isinstance(each, (ToolMessage, Command)) for each in result):
+            return [self._stamped(each, call) if isinstance(each, ToolMessage) else each for each in result]
+        content, artifact = self._split(result)
+        return ToolMessage(to_content(content), tool_call_id=call.get("id") or "", name=self.name, artifact=artifact)
+
+    def answer_error(self, error: BaseException, call: Mapping[str, Any]) -> ToolMessage | None:
+        """The tool's own answer to an error, by its handlers; None when it leaves the error to others."""
+        told = self._handled(error)
+        if told is NOTHING:
+            return None
+        return ToolMessage(to_content(told), tool_call_id=call.get("id") or "", name=self.name, status="error")
+
+    def _split(self, result: Any) -> tuple[Any, Any]:
+        if self.response_format == "content":
+            return result, None
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise UsageError(
+                f'Tool {self.name!r} is declared with response_format="content_and_artifact" but returned {result!r:.200}.',
+                hint="Return a pair: (what the model reads, what is kept beside it).",
+            )
+        return result[0], result[1]
+
+    def _stamped(self, answer: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
+        if answer.tool_call_id and answer.name:
+            return answer
+        answer = copy.copy(answer)
+        answer.tool_call_id = answer.tool_call_id or call.get("id") or ""
+        answer.name = answer.name or self.name
+        return answer
+
+    def _handled(self, error: BaseException) -> Any:
+        if isinstance(error, ToolArgumentsError):
+            handler = self.handle_validation_error
+        elif isinstance(error, ToolError):
+            handler = self.handle_tool_error
+        else:
+            return NOTHING
+        if handler is False or handler is None:
+            return NOTHING
+        if handler is True:
+            return str(error) or "The tool failed without saying why."
+        return handler if isinstance(handler, str) else handler(error)
+
+    # -- running it by hand
+
+    def invoke(self, input: Any, config: Any = None, *, injected: Any = None, **kwargs: Any) -> Any:
+        """Run the tool with a dict of arguments, a bare value for its first one, or a tool call to answer.
+
+        `injected` is a `ToolRuntime`, or values by name, for parameters the model does not fill. Further keywords are
+        arguments too (so `tool.bind(units="metric")` fixes one).
+        """
+        args, call = self._received(input, kwargs)
+        try:
+            prepared = self.prepare(args, injected, config=config, tool_call_id=call and call.get("id"))
+            made = self._definition or self.definition
+            if self.timeout is None and not made.positional:
+                from runwell.drivers.sync import call_sync
+
+                result = call_sync(made.callee, **prepared)
+            else:
+                from runwell.drivers.sync import run_sync
+
+                result = run_sync(self._flow(prepared))
+        except ToolError as error:
+            return self._failed(error, call)
+        return self.finish(result, call) if call is not None else self._plain(result)
+
+    async def ainvoke(self, input: Any, config: Any = None, *, injected: Any = None, **kwargs: Any) -> Any:
+        """As `invoke`. A plain function runs in a worker thread."""
+        args, call = self._received(input, kwargs)
+        try:
+            prepared = self.prepare(args, injected, config=config, tool_call_id=call and call.get("id"))
+            made = self._definition or self.definition
+            if self.timeout is None and not made.positional:
+                from runwell.drivers.aio import call_async
+
+                result = await call_async(made.callee, **prepared)
+            else:
+                from runwell.drivers.aio import run_async
+
+                result = await run_async(self._flow(prepared))
+        except ToolError as error:
+            return self._failed(error, call)
+        return self.finish(result, call) if call is not None else self._plain(result)
+
+    @flow
+    async def _flow(self, prepared: dict[str, Any]) -> Any:
+        return await self.call(prepared)
+
+    def _received(self, input: Any, more: dict[str, Any]) -> tuple[Any, Mapping[str, Any] | None]:
+        """The arguments in what was given to `invoke`, and the tool call if it is one."""
+        call = input if isinstance(input, Mapping) and input.get("type") == "tool_call" and "args" in input else None
+        args = input if call is None else call["args"]
+        if not isinstance(args, Mapping) and call is None:
+            first = next(iter(self.definition.arguments.json_schema()["properties"]), None)
+            if first is not None:
+                args = {first: args}
+        return {**args, **more} if more else args, call
+
+    def _plain(self, result: Any) -> Any:
+        return self._split(result)[0] if not isinstance(result, (ToolMessage, Command)) else result
+
+    def _failed(self, error: ToolError, call: Mapping[str, Any] | None) -> Any:
+        answer = self._handled(error) if call is None else self.answer_error(error, call)
+        if answer is NOTHING or answer is None:
+            raise error
+        return answer
+
+    # -- variants
+
+    def with_injected(self, **values: Any) -> Self:
+        """The same tool with values for its injected parameters: `search.with_injected(user_id="u1")`."""
+        for name in values:
+            if name not in self.definition.injected:
+                raise InvalidInput(
+                    f"Tool {self.name!r} has no injected parameter {name!r}{nearest(name, self.definition.injected)}",
+                    hint="Mark it: Annotated[str, InjectedToolArg].",
+                )
+        other = copy.copy(self)
+        other._values = {**self._values, **values}
+        return other
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, description={self.description[:60]!r})"
+
+
+def _filled(function: Any, name: str, positional: list[Any], kwargs: dict[str, Any]) -> Any:
+    if function is None:
+        return None
+    call = partial(function, *positional, **kwargs)
+    call.__qualname__ = name  # what messages call it, instead of a repr that shows the arguments
+    return call
+
+
+def _declared_fields(cls: type) -> dict[str, Any]:
+    """The fields a class body declares, with their defaults."""
+    return {
+        name: cls.__dict__.get(name, NOTHING)
+        for name, annotation in cls.__dict__.get("__annotations__", {}).items()
+        if not name.startswith("_") and "ClassVar" not in str(annotation)
+    }
+
+
+BaseTool._fields = _declared_fields(BaseTool)
+
+
+def _default(declared: Any) -> Any:
+    if isinstance(declared, FieldInfo):
+        return NOTHING if declared.is_required() else declared.get_default(call_default_factory=True)
+    return copy.copy(declared) if isinstance(declared, (list, dict, set)) else declared

@@ -1,0 +1,40 @@
+"""What tools cost: their descriptions are part of every request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from runwell.tools.schema import convert_to_openai_tool, describe
+
+__all__ = ["ToolCost", "tool_cost"]
+
+CHARS_PER_TOKEN = 4
+
+
+class ToolCost(NamedTuple):
+    """The tokens one tool adds to every request it is offered in."""
+
+    name: str
+    tokens: int
+
+
+def tool_cost(tools: Iterable[Any], model: Any = None) -> list[ToolCost]:
+    """Tokens per tool, the largest first.
+
+    With a `model` that counts (`get_num_tokens(text)`) they are as exact as its tokenizer; otherwise four characters of
+    compact JSON count as one.
+    """
+    count = getattr(model, "get_num_tokens", None)
+    costs = []
+    for each in tools:
+        offered = convert_to_openai_tool(each)
+        name = (
+            describe(each).name
+            if offered.get("type") == "function"
+            else getattr(each, "name", str(offered.get("type")))
+        )
+        text = json.dumps(offered, ensure_ascii=False, separators=(",", ":"))
+        costs.append(ToolCost(name, count(text) if count is not None else -(-len(text) // CHARS_PER_TOKEN)))
+    return sorted(costs, key=lambda cost: -cost.tokens)

@@ -1,0 +1,106 @@
+"""OpenAI's strict subset of JSON schema: what constrained decoding there can follow to the letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runwell.errors import UnsupportedByProvider
+from runwell.tools.json_schema import copy_json, map_schema, subschemas
+
+__all__ = ["strict_schema"]
+
+_IMPOSSIBLE = {
+    "not": "a negation",
+    "if": "a condition",
+    "dependentSchemas": "a dependency",
+    "dependentRequired": "a dependency",
+    "patternProperties": "free keys",
+    "prefixItems": "a fixed sequence of different items (a tuple)",
+}
+_DROPPED = (  # the tool checks these itself afterwards
+    "default",
+    "title",
+    "uniqueItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+    "contains",
+    "minContains",
+    "maxContains",
+    "propertyNames",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "discriminator",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+)
+_FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
+
+
+def strict_schema(schema: dict[str, Any], tool: str) -> dict[str, Any]:
+    """The schema in the strict subset, or UnsupportedByProvider naming the argument that it cannot express."""
+    for path, part in subschemas(schema):
+        _refuse(part, path, tool)
+    if any(key in schema for key in ("anyOf", "oneOf")):
+        raise UnsupportedByProvider(
+            f"Tool {tool!r}: OpenAI's strict mode takes no alternatives at the top of the arguments.",
+            hint="Put the alternatives into an argument of their own, or bind without strict.",
+        )
+    return map_schema(copy_json(schema), _tighten)  # type: ignore[no-any-return]
+
+
+def _refuse(part: dict[str, Any], path: str, tool: str) -> None:
+    problem = next((text for key, text in _IMPOSSIBLE.items() if key in part), None)
+    if part.get("additionalProperties", False) is not False:
+        problem = "an object with free keys"
+    if problem is None and part.get("type") == "object" and "properties" not in part:
+        problem = "an object with free keys"
+    if problem is None and not part.keys() - {"description", "title", "default"}:
+        problem = "a value of any type"
+    if problem is None and part.get("type") == "array" and not part.get("items"):
+        problem = "an array of anything"
+    if problem is None and len(part.get("allOf", ())) > 1:
+        problem = "a combination (allOf)"
+    if problem is not None:
+        raise UnsupportedByProvider(
+            f"Tool {tool!r}: OpenAI's strict mode cannot express {path or 'the arguments'}: {problem}.",
+            hint="Give it a definite type (a Pydantic model, a typed list), or bind without strict.",
+        )
+
+
+def _tighten(part: dict[str, Any]) -> dict[str, Any]:
+    for key in _DROPPED:
+        part.pop(key, None)
+    if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
+        del part["format"]
+    if "oneOf" in part:
+        part["anyOf"] = part.pop("oneOf")
+    if len(part.get("allOf", ())) == 1:
+        part = {**part.pop("allOf")[0], **part}
+    properties = part.get("properties")
+    if isinstance(properties, dict):
+        needed = set(part.get("required", ()))
+        part["properties"] = {name: each if name in needed else _nullable(each) for name, each in properties.items()}
+        part["required"] = list(properties)
+        part["additionalProperties"] = False
+    return part
+
+
+def _nullable(part: Any) -> Any:
+    """The same, or null."""
+    kind = part.get("type")
+    if "anyOf" in part:
+        if any(each.get("type") == "null" for each in part["anyOf"]):
+            return part
+        return {**part, "anyOf": [*part["anyOf"], {"type": "null"}]}
+    if isinstance(kind, list):
+        return part if "null" in kind else {**part, "type": [*kind, "null"]}
+    if isinstance(kind, str) and kind != "null" and "enum" not in part and "const" not in part:
+        return {**part, "type": [kind, "null"]}
+    if kind == "null":
+        return part
+    beside = {"description": part["description"]} if "description" in part else {}
+    return {"anyOf": [{key: value for key, value in part.items() if key not in beside}, {"type": "null"}], **beside}

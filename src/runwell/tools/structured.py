@@ -1,0 +1,134 @@
+"""A tool made of a function."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, Self
+
+from runwell.drivers.colour import is_async
+from runwell.effects import Callee
+from runwell.errors import ToolDefinitionError
+from runwell.tools.base_tool import BaseTool
+from runwell.tools.definition import Definition, define
+from runwell.tools.progress import as_callable
+from runwell.tools.signature import describe_place, innermost
+
+__all__ = ["StructuredTool", "Tool"]
+
+
+class StructuredTool(BaseTool):
+    """A tool whose work is a function: `func` in plain code, `coroutine` in async code, or both.
+
+    One of them is enough: each serves callers of either colour. The arguments come from the signature's type hints and
+    the docstring, unless `args_schema` gives them.
+    """
+
+    func: Callable[..., Any] | None = None
+    coroutine: Callable[..., Any] | None = None
+    infer_schema: bool = True
+    parse_docstring: bool | None = None
+
+    @classmethod
+    def from_function(
+        cls,
+        func: Callable[..., Any] | None = None,
+        coroutine: Callable[..., Any] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        return_direct: bool = False,
+        args_schema: Any = None,
+        infer_schema: bool = True,
+        *,
+        error_on_invalid_docstring: bool = True,
+        parse_docstring: bool | None = None,
+        **fields: Any,
+    ) -> Self:
+        """A tool from a function of either colour; `fields` are those of `BaseTool`.
+
+        Raises ToolDefinitionError for a function that cannot be one, naming its file and line.
+        """
+        function = func if func is not None else coroutine
+        if function is None:
+            raise ToolDefinitionError("StructuredTool.from_function needs func=... or coroutine=...")
+        if parse_docstring and not error_on_invalid_docstring:
+            parse_docstring = None
+        return cls(
+            name=name or name_of(function),
+            description=description or "",
+            func=func,
+            coroutine=coroutine,
+            return_direct=return_direct,
+            args_schema=args_schema,
+            infer_schema=infer_schema,
+            parse_docstring=parse_docstring,
+            **fields,
+        )
+
+    def _callee(self) -> Callee[Any]:
+        plain, aio = self.func, self.coroutine
+        if plain is not None and is_async(plain):
+            plain, aio = None, aio or plain
+        for function in (plain, aio):
+            if function is not None and not callable(function):
+                raise ToolDefinitionError(f"Tool {self.name!r}: {function!r} cannot be called.")
+        if isinstance(plain, type):
+            raise ToolDefinitionError(
+                f"{describe_place(plain)}: a class is not a tool.",
+                hint="Decorate a function, or pass the class as args_schema of one.",
+            )
+        return as_callable(plain, aio, getattr(innermost(plain), "__runwell_cheap__", False))
+
+    def _place(self) -> str:
+        return describe_place(self.func if self.func is not None else self.coroutine)
+
+    def _read(self) -> Definition:
+        function: Any = self.func if self.func is not None else self.coroutine
+        callee = self._callee()
+        return define(
+            self.name,
+            function,
+            callee,
+            description=self.description,
+            doc=doc_of(function),
+            args_schema=self.args_schema,
+            infer_schema=self.infer_schema,
+            parse_docstring=self.parse_docstring,
+        )
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """As a method: a tool declared in a class body is bound to the instance it is read from."""
+        if instance is None or self._definition is None or not self._definition.unbound:
+            return self
+        bound = copy.copy(self)
+        bound.func = None if self.func is None else MethodType(self.func, instance)
+        bound.coroutine = None if self.coroutine is None else MethodType(self.coroutine, instance)
+        bound._definition = copy.copy(self._definition)
+        bound._definition.callee = bound._callee()
+        bound._definition.unbound = False
+        return bound
+
+
+class Tool(StructuredTool):
+    """A tool of one argument: `Tool("search", func, "Search the web.")`."""
+
+    def __init__(
+        self, name: str = "", func: Callable[..., Any] | None = None, description: str = "", **fields: Any
+    ) -> None:
+        super().__init__(name=name, func=func, description=description, **fields)
+
+
+def name_of(function: Any) -> str:
+    """The name a function goes by; a callable object goes by its class."""
+    inner = innermost(function)
+    name = getattr(inner, "__name__", None) or type(inner).__name__
+    return str(name)
+
+
+def doc_of(function: Any) -> str | None:
+    """The docstring of a function, or of a callable object (its `__call__` first, then its class)."""
+    inner = innermost(function)
+    if hasattr(inner, "__name__"):
+        return getattr(inner, "__doc__", None)
+    return getattr(type(inner).__call__, "__doc__", None) or type(inner).__doc__
