@@ -9,12 +9,11 @@ import os
 import time
 from typing import Annotated, TypedDict
 
-from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
-
 from adapters import base
 from adapters.raw_adapter import own_depth
 from kit import NotCovered
 from runwell import ChatPromptTemplate, RunnableLambda, RunnablePassthrough, StrOutputParser
+from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
 from runwell.models import BaseChatModel
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
@@ -312,6 +311,13 @@ class Adapter(base.Adapter):
 
         made = tool(function)
         return lambda: made.invoke(arguments)
+
+    def describe_tools(self, functions):
+        from runwell import tool
+        from runwell.models.tool_schema import function_definition
+
+        made = [tool(function) for function in functions]
+        return lambda: [function_definition(each) for each in made]
 
     # messages
 
