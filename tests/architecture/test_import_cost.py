@@ -6,6 +6,7 @@ does not decide.
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -20,9 +21,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "optional-dependencies"
-]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 HEAVY = {"anyio", "asyncio", "httpx", "sqlite3", "tenacity"}
 """Part of a plain installation, and loaded by the call that needs it."""
 
@@ -124,6 +124,29 @@ def test_everything_imports_without_the_extras(plugin: bool) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_extra_that_an_error_names_is_declared() -> None:
+    """`MissingExtra("...", "name")` must lead to a `pip install "runwell[name]"` that works."""
+    named = {
+        node.args[1].value
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "MissingExtra"
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant)
+    }
+    assert named
+    assert named <= set(EXTRAS)
+
+
+def test_every_dependency_is_explained() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    always = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")]
+    names = {Requirement(line).name for line in PROJECT["dependencies"]}
+    assert {name for name in names if f"`{name}`" not in always} == set()
+    assert {extra for extra in EXTRAS if f"`{extra}`" not in page} == set()
 
 
 def test_the_command_without_its_extra_names_the_extra() -> None:
