@@ -129,12 +129,12 @@ def injected(
 def film(runtime: int): ...
 
 
-S, I, N, B = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
+S, INT, N, B = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
 JOB = {
     "type": "object",
     "description": "A job to do.",
     "properties": {
-        "n": I,
+        "n": INT,
         "what": {"type": "string", "description": "What to do."},
         "kind": {"type": "string", "enum": ["red", "blue"], "default": "red"},
     },
@@ -155,18 +155,18 @@ def obj(required: list[str] | None = None, extra: Any = None, /, **properties: A
 TABLE = [
     (no_arguments, obj()),
     (untyped, obj(["x"], x={}, y={"default": 1})),
-    (scalars, obj(["a", "b", "c", "d"], a=S, b=I, c=N, d=B)),
+    (scalars, obj(["a", "b", "c", "d"], a=S, b=INT, c=N, d=B)),
     (
         defaults,
         obj(
             a={**S, "default": "x"},
-            b={**I, "default": 3},
+            b={**INT, "default": 3},
             c={**B, "default": False},
             d={"anyOf": [N, NULL], "default": None},
         ),
     ),
-    (optional_required, obj(["a"], a={"anyOf": [I, NULL]})),
-    (union, obj(["a"], a={"anyOf": [I, S]}, b={"anyOf": [I, {"type": "array", "items": S}], "default": 1})),
+    (optional_required, obj(["a"], a={"anyOf": [INT, NULL]})),
+    (union, obj(["a"], a={"anyOf": [INT, S]}, b={"anyOf": [INT, {"type": "array", "items": S}], "default": 1})),
     (
         literals,
         obj(
@@ -185,10 +185,10 @@ TABLE = [
         obj(
             ["a", "b", "c", "d", "e", "f", "g"],
             a={"type": "array", "items": S},
-            b={"type": "object", "additionalProperties": I},
-            c={"type": "array", "items": I, "uniqueItems": True},
-            d={"type": "array", "prefixItems": [I, S], "minItems": 2, "maxItems": 2},
-            e={"type": "array", "items": I},
+            b={"type": "object", "additionalProperties": INT},
+            c={"type": "array", "items": INT, "uniqueItems": True},
+            d={"type": "array", "prefixItems": [INT, S], "minItems": 2, "maxItems": 2},
+            e={"type": "array", "items": INT},
             f={"type": "array", "items": {}},
             g={"type": "object", "additionalProperties": True},
         ),
@@ -198,7 +198,7 @@ TABLE = [
         nested,
         obj(
             ["a", "b"],
-            a={"type": "array", "items": {"type": "array", "items": I}},
+            a={"type": "array", "items": {"type": "array", "items": INT}},
             b={
                 "type": "object",
                 "additionalProperties": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}},
@@ -245,49 +245,49 @@ TABLE = [
             **obj(["node"], node={"$ref": "#/$defs/Node"}),
             "$defs": {
                 "Node": obj(
-                    ["value"], value=I, children={"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []}
+                    ["value"], value=INT, children={"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []}
                 )
             },
         },
     ),
     (a_dataclass, obj(["p"], p=obj(["x"], False, x=N, y={**N, "default": 0.0}, tags={"type": "array", "items": S}))),
-    (typed_dict, obj(["o"], o=obj(None, False, limit=I, order={"type": "string", "enum": ["up", "down"]}))),
+    (typed_dict, obj(["o"], o=obj(None, False, limit=INT, order={"type": "string", "enum": ["up", "down"]}))),
     (
         discriminated,
         obj(
             ["pet"],
             pet={
                 "oneOf": [
-                    obj(["kind", "lives"], kind={"type": "string", "const": "cat"}, lives=I),
+                    obj(["kind", "lives"], kind={"type": "string", "const": "cat"}, lives=INT),
                     obj(["kind", "barks"], kind={"type": "string", "const": "dog"}, barks=B),
                 ],
             },
         ),
     ),
     (open_object, obj(["kind"], True, kind=S)),
-    (typed_open, obj(["kind"], I, kind=S)),
-    (unpacked, obj(["q"], q=S, limit=I, order={"type": "string", "enum": ["up", "down"]})),
-    (keyword_only, obj(["a"], a=I, b={**S, "default": "z"})),
-    (positional_only, obj(["a"], a=I, b={**I, "default": 2}, c={**I, "default": 3})),
+    (typed_open, obj(["kind"], INT, kind=S)),
+    (unpacked, obj(["q"], q=S, limit=INT, order={"type": "string", "enum": ["up", "down"]})),
+    (keyword_only, obj(["a"], a=INT, b={**S, "default": "z"})),
+    (positional_only, obj(["a"], a=INT, b={**INT, "default": 2}, c={**INT, "default": 3})),
     (anything, obj(["a"], a={})),
     (
         awkward,
         obj(
             ["args", "kwargs", "config", "callbacks", "schema", "self"],
             args={"type": "array", "items": S},
-            kwargs={"type": "object", "additionalProperties": I},
+            kwargs={"type": "object", "additionalProperties": INT},
             config=S,
-            callbacks=I,
+            callbacks=INT,
             schema=S,
             self=B,
-            copy={**I, "default": 1},
+            copy={**INT, "default": 1},
             model_config={**S, "default": "m"},
-            _x={**I, "default": 0},
+            _x={**INT, "default": 0},
             title={**S, "default": ""},
         ),
     ),
     (injected, obj(["q"], q=S)),
-    (film, obj(["runtime"], runtime=I)),
+    (film, obj(["runtime"], runtime=INT)),
     (functools.partial(scalars, b=3), obj(["a", "c", "d"], a=S, c=N, d=B)),
 ]
 
@@ -460,7 +460,7 @@ class Later(BaseModel):
 
 def test_a_forward_reference_is_read_on_first_use() -> None:
     assert forward.invoke({"item": {"n": 3}}) == 3
-    assert forward.args["item"]["properties"] == {"n": I}
+    assert forward.args["item"]["properties"] == {"n": INT}
 
 
 def test_a_name_that_never_comes_is_refused_naming_it() -> None:
@@ -568,7 +568,7 @@ def test_a_typed_dict_as_args_schema_leaves_out_what_the_model_leaves_out() -> N
         return query, limit
 
     assert search.description == "Search the catalogue."
-    assert search.json_schema() == obj(["query"], query={**S, "description": "What to look for."}, limit=I)
+    assert search.json_schema() == obj(["query"], query={**S, "description": "What to look for."}, limit=INT)
     assert search.invoke({"query": "x"}) == ("x", 7)
     assert search.invoke({"query": "x", "limit": 1}) == ("x", 1)
     with pytest.raises(Exception, match='limit: got "many"; expected integer'):
@@ -593,7 +593,7 @@ def test_a_dataclass_as_args_schema_runs_its_own_check() -> None:
         return end - start
 
     assert days.description == "A range of days."
-    assert days.json_schema() == obj(["start"], start=I, end={**I, "default": 10})
+    assert days.json_schema() == obj(["start"], start=INT, end={**INT, "default": 10})
     assert days.invoke({"start": 3}) == 7
     with pytest.raises(Exception, match="end is before start"):
         days.invoke({"start": 11})
@@ -607,10 +607,10 @@ def test_a_schema_that_the_function_cannot_take_is_refused() -> None:
     def search(query: str, top: int) -> None:
         """Search."""
 
-    with pytest.raises(ToolDefinitionError, match="takes no 'limit'.*lacks 'top'"):
+    with pytest.raises(ToolDefinitionError, match=r"takes no 'limit'.*lacks 'top'"):
         tool(args_schema=Args)(search)
     with pytest.raises(ToolDefinitionError, match="does not require 'top'"):
-        tool(args_schema=obj(["query"], query=S, top=I))(search)
+        tool(args_schema=obj(["query"], query=S, top=INT))(search)
     with pytest.raises(ToolDefinitionError, match="is no schema"):
         tool(args_schema=3)(search)
     with pytest.raises(ToolDefinitionError, match="not a valid JSON schema"):

@@ -58,7 +58,34 @@ _HOME = {
     "tool_cost": "runwell.tools.cost",
 }
 
-__all__ = [*_HOME]
+__all__ = [
+    "TOOL_MESSAGE_BLOCK_TYPES",
+    "ArgsSchema",
+    "BaseTool",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolArg",
+    "InjectedToolCallId",
+    "ProviderTool",
+    "StructuredTool",
+    "Tool",
+    "ToolArgumentsError",
+    "ToolCost",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolException",
+    "ToolRuntime",
+    "as_tool",
+    "as_tools",
+    "convert_runnable_to_tool",
+    "convert_to_anthropic_tool",
+    "convert_to_json_schema",
+    "convert_to_openai_function",
+    "convert_to_openai_tool",
+    "dereference_refs",
+    "tool",
+    "tool_cost",
+]
 
 
 def __getattr__(name: str) -> Any:

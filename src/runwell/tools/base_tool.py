@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -33,10 +34,10 @@ Handler = bool | str | Callable[[Any], Any]
 """What to do with an error: False raises, True tells the model its text, a string or function says something else."""
 
 T = TypeVar("T")
-O = TypeVar("O")
+U = TypeVar("U")
 
 
-class Runnable(Generic[T, O]):  # TEMPORARY
+class Runnable(Generic[T, U]):  # TEMPORARY
     pass
 
 
@@ -52,8 +53,8 @@ class BaseTool(Runnable[Any, Any]):
     threads and tasks at once, if its function may.
 
     `timeout` is in seconds. `read_only`, `idempotent`, `destructive` and `open_world` say what a call does to the
-    world (None: not said). An `exclusive` tool never runs beside another. `return_direct` ends an agent's run with the
-    result. With `response_format="content_and_artifact"` the function returns a pair, of which the model sees the first.
+    world (None: not said). An `exclusive` tool never runs beside another. `return_direct` ends an agent's run with
+    the result. With `response_format="content_and_artifact"` the function returns a pair, and the model sees the first.
     """
 
     name: str = ""
@@ -95,6 +96,13 @@ class BaseTool(Runnable[Any, Any]):
                 raise InvalidInput(f"{type(self).__name__} needs {name}=...")
             if name in fields or value is not default:
                 setattr(self, name, value)
+        if self.response_format not in ("content", "content_and_artifact"):
+            raise InvalidInput(
+                f"Tool {self.name!r}: response_format={self.response_format!r}",
+                hint='It is "content" or "content_and_artifact".',
+            )
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidInput(f"Tool {self.name!r}: timeout={self.timeout!r}", hint="Seconds, more than 0, or None.")
         self._define(wait=True)
 
     # -- what a subclass writes
@@ -225,7 +233,7 @@ class BaseTool(Runnable[Any, Any]):
 
     @property
     def callee(self) -> Callee[Any]:
-        """The function, to be called with what `prepare` gives as keywords. Use `bound` unless you know the signature."""
+        """The function, called with what `prepare` gives as keywords; `bound` serves positional-only ones too."""
         return self.definition.callee
 
     def bound(self, kwargs: dict[str, Any]) -> Callee[Any]:
@@ -266,7 +274,7 @@ class BaseTool(Runnable[Any, Any]):
             return result, None
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise UsageError(
-                f'Tool {self.name!r} is declared with response_format="content_and_artifact" but returned {result!r:.200}.',
+                f"Tool {self.name!r} has response_format='content_and_artifact' but returned {result!r:.200}.",
                 hint="Return a pair: (what the model reads, what is kept beside it).",
             )
         return result[0], result[1]
@@ -387,7 +395,7 @@ def _declared_fields(cls: type) -> dict[str, Any]:
     """The fields a class body declares, with their defaults."""
     return {
         name: cls.__dict__.get(name, NOTHING)
-        for name, annotation in cls.__dict__.get("__annotations__", {}).items()
+        for name, annotation in inspect.get_annotations(cls).items()
         if not name.startswith("_") and "ClassVar" not in str(annotation)
     }
 

@@ -63,26 +63,26 @@ def tool(
     Raises ToolDefinitionError at the declaration, with file and line, for a function no model could use: no docstring
     and no description, `*args`, a type without a JSON form.
     """
-    fields: dict[str, Any] = dict(
-        description=description,
-        return_direct=return_direct,
-        args_schema=args_schema,
-        infer_schema=infer_schema,
-        response_format=response_format,
-        parse_docstring=parse_docstring,
-        error_on_invalid_docstring=error_on_invalid_docstring,
-        handle_tool_error=handle_tool_error,
-        handle_validation_error=handle_validation_error,
-        timeout=timeout,
-        read_only=read_only,
-        idempotent=idempotent,
-        destructive=destructive,
-        open_world=open_world,
-        exclusive=exclusive,
-        tags=tags,
-        metadata=metadata,
-        extras=extras,
-    )
+    fields: dict[str, Any] = {
+        "description": description,
+        "return_direct": return_direct,
+        "args_schema": args_schema,
+        "infer_schema": infer_schema,
+        "response_format": response_format,
+        "parse_docstring": parse_docstring,
+        "error_on_invalid_docstring": error_on_invalid_docstring,
+        "handle_tool_error": handle_tool_error,
+        "handle_validation_error": handle_validation_error,
+        "timeout": timeout,
+        "read_only": read_only,
+        "idempotent": idempotent,
+        "destructive": destructive,
+        "open_world": open_world,
+        "exclusive": exclusive,
+        "tags": tags,
+        "metadata": metadata,
+        "extras": extras,
+    }
     if isinstance(name_or_callable, str) or name_or_callable is None:
         name = name_or_callable
         if runnable is not None:

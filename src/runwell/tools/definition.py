@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 @dataclass(slots=True)
 class Definition:
-    """`where` names the function and its place. `callee` takes the prepared arguments by keyword, `positional` ones first."""
+    """`where` names the function and its place. `callee` takes the prepared arguments by keyword."""
 
     where: str
     description: str
@@ -67,7 +67,7 @@ def define(
     told = (description or read.description).strip()
     if not told:
         raise ToolDefinitionError(
-            f"{shape.where}: the tool {name!r} has neither a docstring nor a description, so no model could know when to use it.",
+            f"{shape.where}: the tool {name!r} has neither a docstring nor a description; no model could know its use.",
             hint="Write a docstring, or pass description=...",
         )
     return Definition(shape.where, told, arguments, injected, shape.positional, callee, shape.unbound)
@@ -96,7 +96,7 @@ def _untyped(shape: Shape) -> Shape:
     """With infer_schema=False: one string, as a tool of the oldest kind takes."""
     if len(shape.parameters) != 1:
         raise ToolDefinitionError(
-            f"{shape.where}: infer_schema=False is for functions of one string; this one has {len(shape.parameters)} parameters.",
+            f"{shape.where}: infer_schema=False is for a function of one string, not of {len(shape.parameters)} things.",
             hint="Leave infer_schema on, or pass args_schema=...",
         )
     for parameter in shape.parameters.values():

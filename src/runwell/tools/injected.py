@@ -1,4 +1,4 @@
-"""What a tool receives that the model did not choose: the run's state, store, config, call id, or the caller's own values.
+"""What a tool receives that the model did not choose: the run's state, store, config, call id, the caller's own values.
 
 An injected parameter is not in the schema, cannot be filled by the model, and is not named in any text the model reads.
 """
@@ -9,10 +9,11 @@ import os
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin
 
 from runwell.errors import InvalidInput
-from runwell.ports.runtime import CURRENT_TASK, Runtime
+from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime
+from runwell.runnables.config import RunnableConfig, ensure_config, merge_configs
 
 __all__ = [
     "InjectedState",
@@ -41,7 +42,7 @@ class InjectedToolArg:
 
 
 class InjectedState(InjectedToolArg):
-    """Marks a parameter that receives the agent's state, or one of its fields: `Annotated[list, InjectedState("messages")]`."""
+    """Marks a parameter that receives the agent's state, or one field of it: `InjectedState("messages")`."""
 
     __slots__ = ("field",)
 
@@ -163,7 +164,7 @@ _HOW = {
 def find_injection(name: str, annotation: Any, default: Any, unannotated: bool) -> Injection | None:
     """How the parameter is injected, or None for one that the model fills.
 
-    A parameter named `runtime` counts only when it has no annotation (or `Any`): a film's `runtime: int` is the model's.
+    One named `runtime` counts only when it has no annotation (or `Any`): a film's `runtime: int` is the model's.
     """
     if name == "runtime" and (unannotated or annotation is Any):
         return Injection("runtime", None, default, by_name=True)
@@ -198,18 +199,16 @@ def _marked(part: Any) -> Injection | None:
         return None
     if issubclass(marker, Runtime):
         return Injection("runtime")
-    # Rooms above declare their own classes as injectable without this one knowing them.
-    kind = getattr(marker, "__runwell_injected__", None)
-    if kind is None and marker.__module__.startswith("runwell."):
-        kind = "config" if marker.__name__ == "RunnableConfig" else None
-    return None if kind is None else Injection(kind)
+    return Injection("config") if marker is RunnableConfig else None
 
 
 def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) -> ToolRuntime[Any, Any]:
     """The runtime of a tool that is invoked by hand: what the surrounding graph task knows, if there is one."""
     scope = CURRENT_TASK.get()
     if scope is None:
-        return ToolRuntime(config=dict(config or {}), tool_call_id=tool_call_id)
+        effective: Any = ensure_config(config)
+        thread = effective["configurable"].get("thread_id")
+        return ToolRuntime(config=effective, tool_call_id=tool_call_id, execution_info=ExecutionInfo(thread_id=thread))
     outer = scope.runtime
     return ToolRuntime(
         context=outer.context,
@@ -217,7 +216,7 @@ def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) 
         stream_writer=outer.stream_writer,
         previous=outer.previous,
         principal=outer.principal,
-        config=dict(config or outer.config),
+        config=cast(Any, merge_configs(outer.config, config)) if config else outer.config,
         execution_info=outer.execution_info,
         tool_call_id=tool_call_id,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.errors import ToolDefinitionError
 
-__all__ = ["copy_json", "dereference_refs", "drop_titles", "map_schema", "resolve_pointer", "subschemas"]
+__all__ = ["at_root", "copy_json", "dereference_refs", "drop_titles", "map_schema", "resolve_pointer", "subschemas"]
 
 MAX_INLINED_NODES = 5_000
 """Past this many nodes a schema keeps its references: definitions that share definitions double at every level."""
@@ -41,7 +41,7 @@ _CONTAINERS = frozenset((dict, list))
 
 
 def map_schema(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
-    """A new schema: `change` is applied to a copy of every subschema, inner ones first. Data (enum, default) is shared."""
+    """A new schema, `change` applied to a copy of every subschema, inner ones first. Data (enum, default) is shared."""
     if not isinstance(schema, dict):
         return schema
     new: dict[str, Any] = {}
@@ -90,6 +90,23 @@ def drop_titles(schema: Any) -> Any:
         return part
 
     return map_schema(schema, change)
+
+
+def at_root(schema: dict[str, Any]) -> dict[str, Any]:
+    """With the object itself at the top, where a model that refers to itself has only a `$ref`."""
+    for _ in range(8):
+        ref = schema.get("$ref")
+        if not isinstance(ref, str) or ref == "#":
+            break
+        try:
+            target = resolve_pointer(schema, ref)
+        except KeyError:
+            break  # told, with its place, by dereference_refs
+        if not isinstance(target, dict):
+            break
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**target, **beside}
+    return schema
 
 
 def resolve_pointer(root: Any, ref: str) -> Any:
@@ -171,7 +188,7 @@ def _inline(part: Any, root: Any, recursive: set[str], budget: list[int]) -> Any
 def _keep_definitions(inlined: Any, root: Any, recursive: set[str], budget: list[int]) -> dict[str, Any]:
     """Put back the definitions that the remaining references need."""
     kept: dict[str, Any] = {}
-    todo = [ref for ref in _references(inlined)]
+    todo = list(_references(inlined))
     while todo:
         ref = todo.pop()
         steps = ref[2:].split("/")

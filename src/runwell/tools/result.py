@@ -31,7 +31,7 @@ TOOL_MESSAGE_BLOCK_TYPES = tuple(_BLOCKS)
 
 
 def is_content_block(value: Any) -> bool:
-    """Whether it is a typed content block: a known `type` with what that type carries, not just any dict with a `type`."""
+    """Whether it is a typed content block: a known `type` with what that type carries, not any dict with a `type`."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")

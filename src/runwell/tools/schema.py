@@ -1,7 +1,7 @@
 """Tools in the dialects of providers: OpenAI (plain and strict), Anthropic, and plain JSON schema.
 
-Whatever can describe arguments is taken: a tool, a function, a Pydantic model, a TypedDict, a dataclass, a `ProviderTool`,
-or a dict in any of the dialects.
+Whatever can describe arguments is taken: a tool, a function, a Pydantic model, a TypedDict, a dataclass, a
+`ProviderTool`, or a dict in any of the dialects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runwell.tools.base_tool import BaseTool
 from runwell.tools.definition import check_name
 from runwell.tools.docstring import read_docstring
 from runwell.tools.injected import NOTHING
-from runwell.tools.json_schema import copy_json, dereference_refs, drop_titles
+from runwell.tools.json_schema import at_root, copy_json, dereference_refs, drop_titles
 from runwell.tools.provider_tool import ProviderTool
 from runwell.tools.signature import describe_place, read_fields
 from runwell.tools.strict import strict_schema
@@ -162,7 +162,7 @@ def _from_dict(given: Mapping[str, Any]) -> ToolDescription:
             hint='It needs a name and parameters: {"name": ..., "description": ..., "parameters": {JSON schema}}.',
         )
     check_name(name, "tool")
-    schema = dereference_refs(copy_json(dict(parameters or {})), where=name)
+    schema = dereference_refs(at_root(copy_json(dict(parameters or {}))), where=name)
     return ToolDescription(
         name, str(said.get("description", "")), {"type": "object", "properties": {}, **drop_titles(schema)}
     )

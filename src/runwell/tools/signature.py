@@ -213,7 +213,7 @@ def _is_method_in_class_body(function: Any, first: inspect.Parameter) -> bool:
 
 
 def resolve_hints(target: Any, where: str) -> dict[str, Any]:
-    """Annotations as objects. Names local to the calling function count too: types are often declared next to a tool."""
+    """Annotations as objects. Names local to the callers count too: types are often declared next to a tool."""
     if not getattr(target, "__annotations__", None):
         return {}
     try:

@@ -25,7 +25,7 @@ from typing_extensions import is_typeddict
 
 from runwell.errors import ToolArgumentsError, ToolDefinitionError, nearest
 from runwell.tools.explain import Problem, at_path, expected, message, shorten, written
-from runwell.tools.json_schema import copy_json, dereference_refs, drop_titles
+from runwell.tools.json_schema import at_root, copy_json, dereference_refs, drop_titles
 from runwell.tools.signature import NOTHING, Parameter, Shape
 
 __all__ = ["Arguments", "ModelArguments", "SchemaArguments", "arguments_from_shape", "model_from_class", "model_schema"]
@@ -130,7 +130,7 @@ class ModelArguments:
         return unknown(args.keys() - self._keys, names)
 
     def _again(self, tool: str, args: dict[str, Any], error: ValidationError) -> Any:
-        """A second try for two things that are right in JSON: null for "not given", and text for a strict model's types."""
+        """A second try for two things that JSON does: null for "not given", and text for a strict model's types."""
         trimmed = without_nulls(args, error)
         if trimmed is None and not self._strict:
             raise refuse(tool, self._problems(args, error)) from error
@@ -209,7 +209,7 @@ def _awkward(name: str) -> bool:
 def model_from_shape(
     name: str, shape: Shape, described: Mapping[str, str], fields_of: Mapping[str, str]
 ) -> type[BaseModel]:
-    """A Pydantic model with a field for each parameter; `fields_of` gives field names that differ from the parameter's."""
+    """A Pydantic model with a field for each parameter; `fields_of` has the names that cannot be the parameter's."""
     fields: dict[str, Any] = {}
     for parameter in shape.parameters.values():
         field = fields_of.get(parameter.name, parameter.name)
@@ -334,6 +334,7 @@ def model_schema(model: type[BaseModel], injected: frozenset[str] = frozenset())
 
 
 def model_facing(schema: dict[str, Any], injected: frozenset[str], where: str) -> dict[str, Any]:
+    schema = at_root(schema)
     hidden = injected & schema.get("properties", {}).keys()
     if hidden:
         schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k not in hidden}}
@@ -416,7 +417,7 @@ class SchemaArguments:
             )
         self.injected = injected
         self._schema = model_facing(copy_json(schema), injected, where)
-        # Without `open` (the function has no **kwargs) an unknown name could not be passed on, whatever the schema says.
+        # Without `open` (no **kwargs) an unknown name could not be passed on, whatever the schema says.
         self._closed = schema.get("additionalProperties") is False or not open
         checked = {**schema, **self._schema}
         if "required" not in self._schema:
