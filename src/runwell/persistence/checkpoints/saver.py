@@ -1,0 +1,384 @@
+"""What all savers have in common: a commit is encoded into rows of bytes, and rows are decoded into checkpoints.
+
+A saver for another database implements the few methods of `Rows`, which see plain columns and opaque bytes, and gets
+everything else from here: deltas, forks, history, strict types, the async forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+from runwell.errors import InvalidInput, ThreadBusy, UnserializableType
+from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
+from runwell.persistence.checkpoints.replay import Replay
+from runwell.persistence.checkpoints.rows import CheckpointRow, Rows, place
+from runwell.persistence.checkpoints.worker import Worker
+from runwell.persistence.serialization.serializer import Serializer
+from runwell.ports.saver import GONE, Checkpoint, Commit, PlannedTask, TaskRecord
+
+__all__ = ["BaseCheckpointSaver"]
+
+T = TypeVar("T")
+
+NO_TYPES: frozenset[type] = frozenset()
+PAGE = 200
+"""Checkpoints that `history` looks at in one read while it filters."""
+HEADS = 4096
+"""Threads whose newest checkpoint is remembered; the memory is only a short cut."""
+
+
+class _Meta(NamedTuple):
+    """What a checkpoint holds beside its values."""
+
+    next: list[PlannedTask]
+    joins: dict[str, list[str]]
+    metadata: dict[str, Any]
+
+
+class _Known(NamedTuple):
+    """A checkpoint as a commit on top of it needs it."""
+
+    id: str
+    seq: int
+    branch: int
+    chains: dict[str, Chain]
+
+
+_ROOT = _Known("", 0, 0, {})
+
+
+class BaseCheckpointSaver(Rows):
+    """The checkpoint port over rows of bytes. Safe to share between threads.
+
+    `allow` lists classes of yours that may be saved and loaded, beside those that the graph's own schemas name.
+    `cheap` says that no method blocks, so that an event loop may call the plain forms in place; otherwise it awaits
+    `acommit`, `asave_task`, `aload`, `ahistory`, `adelete_thread`, which run in one thread of the saver's own.
+    """
+
+    cheap: ClassVar[bool] = False
+
+    def __init__(self, *, allow: Iterable[type] = ()) -> None:
+        self.serializer = Serializer(allow, owner=type(self).__name__)
+        self._heads: dict[tuple[str, str], _Known] = {}
+        self._worker = Worker()
+
+    # -- the port
+
+    def commit(self, commit: Commit, types: frozenset[type] = NO_TYPES) -> None:
+        """Save one checkpoint in one transaction, or raise and save nothing.
+
+        Raises ThreadBusy when `expect_head` is no longer the newest, UnserializableType when a value may not be saved.
+        """
+        where = (commit.thread_id, commit.ns)
+        head, parent = self._head_and_parent(commit)
+        seq = head.seq + 1
+        chains = dict(parent.chains)
+        changes: list[tuple[str, int, bytes]] = []
+        for channel, (old, new) in commit.changes.items():
+            if new is GONE:
+                chains.pop(channel, None)
+            else:
+                self._change(channel, old, new, seq, chains, changes, types)
+        row = CheckpointRow(
+            seq=seq,
+            id=commit.id,
+            parent_id=commit.parent_id,
+            parent_seq=parent.seq,
+            branch=parent.branch if parent is head and head.seq else seq,
+            step=commit.step,
+            source=commit.source,
+            created_at=commit.created_at,
+            chains=self.serializer.dumps([side for each in chains.items() for side in (each[0], *each[1])]),
+            meta=self._encode_meta(commit, types),
+        )
+        try:
+            self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes)
+        except ThreadBusy:
+            self._heads.pop(where, None)
+            raise
+        if len(self._heads) >= HEADS:
+            self._heads.clear()
+        self._heads[where] = _Known(row.id, seq, row.branch, chains)
+
+    def save_task(
+        self, thread_id: str, ns: str, checkpoint_id: str, record: TaskRecord, types: frozenset[type] = NO_TYPES
+    ) -> None:
+        """Keep a task's result beside its checkpoint; a second record for the same task replaces the first.
+
+        Raises StorageError when there is no such checkpoint.
+        """
+        fields = [
+            record.node,
+            record.done,
+            [side for write in record.writes for side in write],
+            record.interrupts,
+            record.answers,
+            record.actors,
+            record.records,
+            record.error,
+        ]
+        try:
+            data = self.serializer.dumps(fields, "task", types)
+        except UnserializableType:
+            for channel, value in record.writes:
+                self.serializer.dumps(value, channel, types)
+            for name in ("interrupts", "answers", "records"):
+                self.serializer.dumps(getattr(record, name), f"{name} of node {record.node}", types)
+            raise
+        self.write_task(thread_id, ns, checkpoint_id, record.task_id, data)
+
+    def load(
+        self, thread_id: str, ns: str = "", checkpoint_id: str | None = None, types: frozenset[type] = NO_TYPES
+    ) -> Checkpoint | None:
+        """The newest checkpoint, or the one named; None when there is none.
+
+        Raises CheckpointCorrupt, naming thread and checkpoint, when anything of it cannot be read.
+        """
+        with self.reading():
+            row = self.read_checkpoint(thread_id, ns, checkpoint_id)
+            if row is None:
+                return None
+            finish = self._collect(thread_id, ns, [(row, self._decode_meta(thread_id, ns, row, types))], types)
+        return finish()[0]
+
+    def history(
+        self,
+        thread_id: str,
+        ns: str = "",
+        *,
+        before: str | None = None,
+        limit: int | None = None,
+        filter: dict[str, Any] | None = None,
+        types: frozenset[type] = NO_TYPES,
+    ) -> list[Checkpoint]:
+        """Checkpoints, newest first, in the order they were saved.
+
+        `before` names a checkpoint: only older ones are given. `filter` matches metadata, and `source` and `step`,
+        exactly: a checkpoint that lacks a key does not match. Values that did not change from one checkpoint to the
+        next are shared between them: treat them as read-only.
+
+        Raises InvalidInput for a negative limit and for a `before` that the thread does not have.
+        """
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise InvalidInput(f"history() got limit={limit!r}.", hint="Give a number from 0 up, or None for all.")
+        with self.reading():
+            last: int | None = None
+            if before is not None:
+                start = self.read_checkpoint(thread_id, ns, before)
+                if start is None:
+                    raise InvalidInput(
+                        f"Thread {thread_id!r} has no checkpoint {before!r} to list from.",
+                        hint="Take the id from a checkpoint that history() gave.",
+                    )
+                last = start.seq
+            finish = self._collect(thread_id, ns, self._matching(thread_id, ns, last, limit, filter, types), types)
+        return finish()
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Forget the thread, its subgraphs included. Forgetting an unknown thread is no error."""
+        self.remove_thread(thread_id)
+        for where in [where for where in list(self._heads) if where[0] == thread_id]:
+            self._heads.pop(where, None)
+
+    def threads(self) -> list[str]:
+        """The ids of all threads, the most recently written last."""
+        with self.reading():
+            return self.read_threads()
+
+    # -- from an event loop
+
+    async def acommit(self, *args: Any, **kwargs: Any) -> None:
+        """`commit`, without blocking the event loop; the others likewise. A cancelled caller never halves a save."""
+        await self._off_loop(self.commit, *args, **kwargs)
+
+    async def asave_task(self, *args: Any, **kwargs: Any) -> None:
+        await self._off_loop(self.save_task, *args, **kwargs)
+
+    async def aload(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
+        return await self._off_loop(self.load, *args, **kwargs)
+
+    async def ahistory(self, *args: Any, **kwargs: Any) -> list[Checkpoint]:
+        return await self._off_loop(self.history, *args, **kwargs)
+
+    async def adelete_thread(self, *args: Any, **kwargs: Any) -> None:
+        await self._off_loop(self.delete_thread, *args, **kwargs)
+
+    async def _off_loop(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return method(*args, **kwargs) if self.cheap else await self._worker.run(method, *args, **kwargs)
+
+    # -- lifetime
+
+    def close(self) -> None:
+        """Let go of what the saver holds open. Harmless when repeated."""
+        self._worker.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._worker.run(self.close)
+
+    # -- encoding
+
+    def _head_and_parent(self, commit: Commit) -> tuple[_Known, _Known]:
+        thread, ns = commit.thread_id, commit.ns
+        head = self._heads.get((thread, ns))
+        if commit.expect_head is None:
+            head = _ROOT
+        elif head is None or head.id != commit.expect_head:
+            with self.reading():
+                row = self.read_checkpoint(thread, ns, None)
+            if row is None or row.id != commit.expect_head:
+                raise self.busy(thread, ns, commit.expect_head, row.id if row else None)
+            head = self._known(thread, ns, row)
+        if commit.parent_id is None:
+            return head, _ROOT
+        if commit.parent_id == head.id:
+            return head, head
+        with self.reading():
+            row = self.read_checkpoint(thread, ns, commit.parent_id)
+        if row is None:
+            raise InvalidInput(
+                f"Thread {thread!r} has no checkpoint {commit.parent_id!r} to continue from.",
+                hint="Take the id from a checkpoint that history() gave.",
+            )
+        return head, self._known(thread, ns, row)
+
+    def _known(self, thread: str, ns: str, row: CheckpointRow) -> _Known:
+        return _Known(row.id, row.seq, row.branch, self._decode_chains(thread, ns, row))
+
+    def _change(
+        self,
+        channel: str,
+        old: Any,
+        new: Any,
+        seq: int,
+        chains: dict[str, Chain],
+        changes: list[tuple[str, int, bytes]],
+        types: frozenset[type],
+    ) -> None:
+        """Note how `channel` changes: what to store, and the chain it is read by from now on."""
+        chain = chains.get(channel)
+        # An `old` of another length than what is stored was changed in place meanwhile: no telling what it was.
+        change = difference(old, new) if chain is not None and items(old) == chain.length else Replace(new)
+        if change is None:
+            return
+        if chain is not None and not isinstance(change, Replace):
+            kind, data = to_stored(change)
+            stored = self.serializer.dumps(data, channel, types)
+            extended = chain.extended(change, new, len(stored))
+            if extended is not None:
+                chains[channel] = extended
+                changes.append((channel, kind, stored))
+                return
+        stored = self.serializer.dumps(new, channel, types)
+        chains[channel] = Chain.start(seq, new, len(stored))
+        changes.append((channel, 0, stored))
+
+    def _encode_meta(self, commit: Commit, types: frozenset[type]) -> bytes:
+        planned = [part for task in commit.next for part in (task.id, task.node, task.sent, task.arg)]
+        try:
+            return self.serializer.dumps([planned, commit.joins, commit.metadata], "checkpoint", types)
+        except UnserializableType:  # once more, to name the place as the user knows it
+            for task in commit.next:
+                self.serializer.dumps(task.arg, f"Send to {task.node}", types)
+            self.serializer.dumps(commit.metadata, "metadata", types)
+            raise
+
+    # -- decoding
+
+    def _decode_meta(self, thread: str, ns: str, row: CheckpointRow, types: frozenset[type]) -> _Meta:
+        planned, joins, metadata = self.serializer.loads(row.meta, types, where=place(thread, ns, row.id))
+        tasks = [PlannedTask(*planned[at : at + 4]) for at in range(0, len(planned), 4)]
+        return _Meta(tasks, joins, metadata)
+
+    def _decode_chains(self, thread: str, ns: str, row: CheckpointRow) -> dict[str, Chain]:
+        flat = self.serializer.loads(row.chains, where=place(thread, ns, row.id))
+        return {flat[at]: Chain(*flat[at + 1 : at + 6]) for at in range(0, len(flat), 6)}
+
+    def _matching(
+        self,
+        thread: str,
+        ns: str,
+        last: int | None,
+        limit: int | None,
+        filter: dict[str, Any] | None,
+        types: frozenset[type],
+    ) -> list[tuple[CheckpointRow, _Meta]]:
+        """Up to `limit` checkpoints before seq `last` that match, newest first."""
+        found: list[tuple[CheckpointRow, _Meta]] = []
+        while limit is None or len(found) < limit:
+            page = PAGE if filter else limit
+            rows = self.read_checkpoints(thread, ns, last, page)
+            for row in rows:
+                meta = self._decode_meta(thread, ns, row, types)
+                if not filter or _matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
+                    found.append((row, meta))
+                    if len(found) == limit:
+                        break
+            if page is None or len(rows) < page:
+                break
+            last = rows[-1].seq
+        return found
+
+    def _collect(
+        self, thread: str, ns: str, wanted: list[tuple[CheckpointRow, _Meta]], types: frozenset[type]
+    ) -> Callable[[], list[Checkpoint]]:
+        """Read all that the wanted checkpoints need; calling the result, after the reading, decodes it."""
+        chains = {row.seq: self._decode_chains(thread, ns, row) for row, _ in wanted}
+        replay = Replay(place(thread, ns), lambda data, where: self.serializer.loads(data, types, where=where))
+        replay.fetch(
+            [(row, chains[row.seq]) for row, _ in wanted],
+            lambda channel, first, last: self.read_changes(thread, ns, channel, first, last),
+            lambda seq: self.read_seq(thread, ns, seq),
+        )
+        tasks = self.read_tasks(thread, ns, [row.seq for row, _ in wanted])
+
+        def finish() -> list[Checkpoint]:
+            values = {row.seq: replay.values(row, chains[row.seq]) for row, _ in reversed(wanted)}  # oldest first
+            return [
+                Checkpoint(
+                    id=row.id,
+                    thread_id=thread,
+                    ns=ns,
+                    parent_id=row.parent_id,
+                    step=row.step,
+                    created_at=row.created_at,
+                    source=row.source,  # type: ignore[arg-type]  # it is what was given
+                    values=values[row.seq],
+                    next=meta.next,
+                    joins=meta.joins,
+                    metadata=meta.metadata,
+                    tasks=[self._task(thread, ns, row.id, each, types) for each in tasks.get(row.seq, ())],
+                )
+                for row, meta in wanted
+            ]
+
+        return finish
+
+    def _task(
+        self, thread: str, ns: str, checkpoint_id: str, stored: tuple[str, bytes], types: frozenset[type]
+    ) -> TaskRecord:
+        task_id, data = stored
+        where = f"{place(thread, ns, checkpoint_id)}, task {task_id!r}"
+        node, done, writes, interrupts, answers, actors, records, error = self.serializer.loads(
+            data, types, where=where
+        )
+        sides = iter(writes)
+        return TaskRecord(
+            task_id, node, done, list(zip(sides, sides, strict=True)), interrupts, answers, actors, records, error
+        )
+
+
+def _matches(filter: dict[str, Any], facts: dict[str, Any]) -> bool:
+    return all(
+        key in facts and facts[key] == value and (type(facts[key]) is bool) == (type(value) is bool)
+        for key, value in filter.items()
+    )

@@ -1,0 +1,152 @@
+"""Strict serialisation: exact types in, exact types out, and nothing that was not allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+from runwell.errors import CheckpointCorrupt, ForbiddenType, InvalidConfig, SerializationError, UnserializableType
+from runwell.persistence.serialization.codec import Codec
+from runwell.persistence.serialization.kinds import STANDARD, Refused
+from runwell.persistence.serialization.objects import can_be_allowed, type_id
+
+__all__ = ["Serializer"]
+
+FORMAT = 1
+"""First byte of everything written. A reader refuses what is newer than it knows."""
+
+_HEAD = bytes([FORMAT])
+_KNOWN = {*STANDARD, type(None), bool, int, float, str, bytes, list, dict}
+
+
+class Serializer:
+    """Values to bytes and back.
+
+    Always allowed: None, bool, int, float, str, bytes, bytearray, complex, range; list, tuple, dict (any keys), set,
+    frozenset, deque, defaultdict (of a builtin), Counter, OrderedDict; datetime, date, time, timedelta, timezone,
+    ZoneInfo; UUID, Decimal, Fraction, paths, compiled patterns; runwell's messages, documents and commands.
+
+    `allow` adds your own enums, dataclasses, Pydantic models and named tuples. A type stands for itself only: neither
+    its subclasses nor subclasses of builtins are let in by it. Each call may add `types` of its own.
+
+    `owner` is what an error calls the object whose `allow=` would help. Safe to share between threads.
+    """
+
+    def __init__(self, allow: Iterable[type] = (), *, owner: str = "Serializer") -> None:
+        allow = tuple(allow)
+        given: Any
+        for given in allow:
+            if not can_be_allowed(given) and not (isinstance(given, type) and given in _KNOWN):
+                raise InvalidConfig(
+                    f"allow= was given {given!r}, which cannot be saved and rebuilt exactly.",
+                    hint="It takes classes: enums, dataclasses, Pydantic models and named tuples.",
+                )
+        self._allow = frozenset(allow) - _KNOWN
+        self._owner = owner
+        self._codecs: dict[frozenset[type], Codec] = {frozenset(): Codec(self._allow)}
+
+    def _codec(self, types: frozenset[type]) -> Codec:
+        codec = self._codecs.get(types)
+        if codec is None:
+            if len(self._codecs) > 256:  # graphs built on the fly: start over rather than grow without end
+                self._codecs = {frozenset(): self._codecs[frozenset()]}
+            codec = Codec(self._allow | {cls for cls in types if can_be_allowed(cls)})
+            self._codecs[types] = codec
+        return codec
+
+    def dumps(self, value: Any, key: str = "value", types: frozenset[type] = frozenset()) -> bytes:
+        """The bytes for `value`.
+
+        Raises UnserializableType for anything not allowed, naming where it sits below `key` (`messages[3].artifact`),
+        its type, and what to do. Nothing is converted in silence.
+        """
+        codec = self._codec(types)
+        try:
+            data = codec.pack(value)
+        except (Refused, RecursionError) as error:
+            raise self._refusal(codec, value, key, error) from None
+        return _HEAD + crc32(data).to_bytes(4, "little") + data
+
+    def loads(self, data: bytes, types: frozenset[type] = frozenset(), *, where: str = "") -> Any:
+        """The value that `dumps` was given: equal, of the same types, sharing nothing with it.
+
+        Raises ForbiddenType when the bytes name a class that is not allowed (it is not looked for, imported or built),
+        SerializationError when an allowed class has changed so that the value no longer fits, and CheckpointCorrupt for
+        damaged bytes; each names `where`.
+        """
+        place = f" ({where})" if where else ""
+        if data[:1] != _HEAD or crc32(data[5:]).to_bytes(4, "little") != data[1:5]:
+            raise self._damaged(data, place)
+        codec = self._codec(types)
+        try:
+            return codec.unpack(data[5:])
+        except ForbiddenType as error:
+            raise self._forbidden(codec, error.message, place) from None
+        except SerializationError as error:
+            raise SerializationError(f"{error.message}{place}", hint=error.hint) from error.__cause__
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise CheckpointCorrupt(
+                f"Saved data cannot be read: {error!r}{place}.",
+                hint="The bytes are whole but make no sense; were they written by another program?",
+            ) from error
+
+    # -- errors
+
+    def _refusal(self, codec: Codec, value: Any, key: str, error: Exception) -> UnserializableType:
+        try:
+            found = codec.locate(value, key)
+        except RecursionError:
+            found = None
+        if found is None:
+            return UnserializableType(
+                f"State key {key!r} cannot be saved: {error}."
+                if not isinstance(error, RecursionError)
+                else f"State key {key!r} cannot be saved: it contains itself, or is nested hundreds of levels deep.",
+                hint="Return a flatter value without references to itself.",
+            )
+        path, culprit, why = found
+        cls = type(culprit)
+        return UnserializableType(
+            f"State key {path!r} holds a {type_id(cls).replace(':', '.')}, which cannot be saved: {why}.",
+            hint=self._way_out(cls),
+        )
+
+    def _way_out(self, cls: type) -> str:
+        if cls in _KNOWN:
+            return "Save it in another form, for instance as text, and build it again where it is used."
+        if can_be_allowed(cls):
+            name = cls.__qualname__
+            return f"Allow it with {self._owner}(..., allow=[{name}]), or declare it in the state schema."
+        for base in cls.__mro__[1:]:
+            if base in _KNOWN:
+                return (
+                    f"A subclass would come back as a plain {base.__name__}: turn it into one yourself, or keep the "
+                    f"data in a dataclass and allow that with {self._owner}(..., allow=[...])."
+                )
+        return (
+            f"Keep plain data in the state: a dataclass, a Pydantic model or an enum can be declared in the state "
+            f"schema or allowed with {self._owner}(..., allow=[...]). What only lives while the graph runs (clients, "
+            f"locks, functions) belongs in the run's context."
+        )
+
+    def _forbidden(self, codec: Codec, name: str, place: str) -> ForbiddenType:
+        known = ", ".join(sorted(codec.allowed)) or "none of yours"
+        return ForbiddenType(
+            f"Saved data names the type {name!r}, which is not on the allow-list; it was not loaded{place}.",
+            hint=f"If you trust it: {self._owner}(..., allow=[{name.rpartition(':')[2]}]), or declare it in the state "
+            f"schema. Allowed now: {known}.",
+        )
+
+    def _damaged(self, data: bytes, place: str) -> CheckpointCorrupt:
+        if data[:1] and data[0] > FORMAT and len(data) >= 5 and crc32(data[5:]).to_bytes(4, "little") == data[1:5]:
+            return CheckpointCorrupt(
+                f"Saved data has format {data[0]}; this runwell reads up to {FORMAT}{place}.",
+                hint="It was written by a newer runwell: upgrade this one.",
+            )
+        return CheckpointCorrupt(
+            f"Saved data is damaged: {len(data)} bytes whose checksum does not match{place}.",
+            hint="Restore the database from a backup; nothing of this value was used.",
+        )
