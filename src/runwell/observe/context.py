@@ -1,0 +1,184 @@
+"""The run that the running code belongs to, and what a nested call inherits from it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar
+from contextvars import copy_context as _copy_context
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from runwell.observe.handlers import Handler
+    from runwell.observe.run import Run
+
+__all__ = ["CURRENT", "DEFAULT_RECURSION_LIMIT", "UNSET", "BoundCallbacks", "RunContext", "copy_context", "new_run_id"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_RECURSION_LIMIT: Final = 1000
+"""Super-steps a graph may take when no config says otherwise."""
+
+
+class _Unset:
+    """Not given, where None has a meaning of its own (`max_concurrency=None` is "no bound")."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = _Unset()
+
+
+def new_run_id() -> UUID:
+    """A random identifier for a run."""
+    return UUID(bytes=os.urandom(16), version=4)
+
+
+class BoundCallbacks(list["Handler"]):
+    """The `callbacks` of a config handed to user code: the handlers, and the run that nested calls belong to.
+
+    A function that forwards its config into a thread of its own, where the context variable is not set, keeps its
+    place in the tree this way.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: RunContext) -> None:
+        super().__init__(run.handlers)
+        self.run = run
+
+
+class RunContext:
+    """What nested calls inherit, and which run they belong to.
+
+    `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
+    `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
+    `wants_tokens` says that a handler wants a model to stream although the caller did not ask for it; `wants_chunks`
+    that one wants each chunk of each step.
+    """
+
+    __slots__ = (
+        "configurable",
+        "handlers",
+        "home",
+        "kind",
+        "max_concurrency",
+        "metadata",
+        "name",
+        "parent",
+        "recursion_limit",
+        "run_id",
+        "tags",
+        "wants_chunks",
+        "wants_tokens",
+    )
+
+    def __init__(
+        self,
+        *,
+        run_id: UUID | None = None,
+        parent: RunContext | None = None,
+        name: str = "",
+        kind: str = "chain",
+        tags: tuple[str, ...] = (),
+        metadata: dict[str, Any] | None = None,
+        configurable: dict[str, Any] | None = None,
+        handlers: tuple[Handler, ...] = (),
+        max_concurrency: int | None | _Unset = UNSET,
+        recursion_limit: int = DEFAULT_RECURSION_LIMIT,
+        home: Run | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.parent = parent
+        self.name = name
+        self.kind = kind
+        self.tags = tags
+        self.metadata = metadata if metadata is not None else {}
+        self.configurable = configurable if configurable is not None else {}
+        self.handlers = handlers
+        self.max_concurrency = max_concurrency
+        self.recursion_limit = recursion_limit
+        self.home = home
+        self.wants_tokens = False
+        self.wants_chunks = False
+        for handler in handlers:
+            self.wants_tokens = self.wants_tokens or getattr(handler, "wants_tokens", False)
+            self.wants_chunks = self.wants_chunks or getattr(handler, "wants_chunks", False)
+
+    @property
+    def parent_id(self) -> UUID | None:
+        """The id of the run around this one; None at the top."""
+        return self.parent.run_id if self.parent is not None else None
+
+    @property
+    def parent_ids(self) -> list[UUID]:
+        """The ids of all runs around this one, the outermost first."""
+        ids: list[UUID] = []
+        above = self.parent
+        while above is not None:
+            if above.run_id is not None:
+                ids.append(above.run_id)
+            above = above.parent
+        ids.reverse()
+        return ids
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """A fresh config dict saying what nested calls inherit anyway, for code that declares a `config` parameter."""
+        config: dict[str, Any] = {
+            "tags": list(self.tags),
+            "metadata": dict(self.metadata),
+            "callbacks": BoundCallbacks(self),
+            "recursion_limit": self.recursion_limit,
+            "configurable": dict(self.configurable),
+        }
+        if self.max_concurrency is not UNSET:
+            config["max_concurrency"] = self.max_concurrency
+        return config
+
+    def __repr__(self) -> str:
+        return f"RunContext({self.kind} {self.name!r}, run_id={self.run_id}, parent_id={self.parent_id})"
+
+
+CURRENT: ContextVar[RunContext | None] = ContextVar("runwell_run", default=None)
+"""The run that the running code belongs to; None when nothing is observed and no config applies."""
+
+
+def copy_context(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, bound to the run that is current now.
+
+    Python carries the current run into coroutines and tasks, and runwell into the threads it starts; neither reaches
+    an executor or thread of your own. There, wrap what you submit: `pool.submit(runwell.copy_context(work), item)`.
+    May be called any number of times, from several threads at once. `async` functions stay `async`.
+    """
+    context = _copy_context()
+    if inspect.iscoroutinefunction(function):
+        from runwell.observe.resume import InContext
+
+        @functools.wraps(function)
+        async def resumed(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return await InContext(context.copy(), function(*args, **kwargs))
+
+        return resumed  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def bound(*args: P.args, **kwargs: P.kwargs) -> R:
+        return context.copy().run(function, *args, **kwargs)
+
+    return bound
+
+
+def context_with(run: RunContext | None, others: Sequence[tuple[ContextVar[Any], Any]] = ()) -> Context:
+    """A copy of the caller's context in which `run` is the current run."""
+    context = _copy_context()
+    context.run(CURRENT.set, run)
+    for variable, value in others:
+        context.run(variable.set, value)
+    return context

@@ -1,0 +1,159 @@
+"""How a call's config and the run around it make the context of the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from runwell.errors import InvalidConfig, nearest
+from runwell.observe.context import DEFAULT_RECURSION_LIMIT, UNSET, BoundCallbacks, RunContext, new_run_id
+
+__all__ = ["CONFIG_KEYS", "add_handlers", "child_context", "check_config", "deep_merge", "union"]
+
+CONFIG_KEYS: Final = frozenset(
+    {
+        "callbacks",
+        "configurable",
+        "max_concurrency",
+        "metadata",
+        "recursion_limit",
+        "run_id",
+        "run_name",
+        "tags",
+    }
+)
+
+_CHECKS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "configurable": ((Mapping,), "a dict"),
+    "metadata": ((Mapping,), "a dict"),
+    "run_id": ((UUID, str), "a UUID"),
+    "run_name": ((str,), "a string"),
+    "tags": ((list, tuple, set, frozenset), "a list of strings"),
+}
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """Raise `InvalidConfig` for an unknown key, or a value that no key of that name can have."""
+    if not isinstance(config, Mapping):
+        raise InvalidConfig(
+            f"A config is a dict, not {config!r}.", hint='Pass for instance config={"tags": ["nightly"]}.'
+        )
+    for key, value in config.items():
+        if key not in CONFIG_KEYS:
+            raise InvalidConfig(
+                f"Unknown config key {key!r}{nearest(str(key), CONFIG_KEYS)}.",
+                hint=f'Values of your own go under "configurable": config={{"configurable": {{{key!r}: ...}}}}.',
+            )
+        if value is None:
+            continue
+        if key in _CHECKS:
+            types, wanted = _CHECKS[key]
+            if not isinstance(value, types):
+                raise InvalidConfig(f"Config key {key!r} wants {wanted}, not {value!r}.")
+        elif key != "callbacks" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise InvalidConfig(f"Config key {key!r} wants a whole number from 1 up, not {value!r}.")
+
+
+def union(first: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
+    """Both, each once, in the order first met."""
+    return tuple(dict.fromkeys((*first, *more)))
+
+
+def deep_merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; a dict under the same key is merged too, anything else is the second's. Neither argument is changed."""
+    merged = dict(first)
+    for key, value in second.items():
+        mine = merged.get(key)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            value = deep_merge(mine, value)
+        merged[key] = value
+    return merged
+
+
+def add_handlers(first: tuple[Any, ...], more: Any) -> tuple[Any, ...]:
+    """Both, each handler object once. `more` is a handler, a list of them, or something with `.handlers`."""
+    if more is None:
+        return first
+    if not isinstance(more, list | tuple):
+        more = getattr(more, "handlers", None) or (more,)
+    handlers = list(first)
+    for handler in more:
+        if not callable(getattr(handler, "handle", None)):
+            raise InvalidConfig(
+                f"{handler!r} among the callbacks cannot handle events.",
+                hint="Pass an instance of a BaseCallbackHandler subclass.",
+            )
+        if not any(handler is known for known in handlers):
+            handlers.append(handler)
+    return tuple(handlers)
+
+
+def _bound_run(callbacks: Any) -> RunContext | None:
+    run = callbacks.run if isinstance(callbacks, BoundCallbacks) else None
+    return run if run is not None and run.run_id is not None else None
+
+
+def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, kind: str, name: str) -> RunContext:
+    """The context of a run inside `parent` that was called with `config`.
+
+    Tags and metadata are joined, callbacks added, `configurable` merged in depth, scalars replaced. `run_name` and
+    `run_id` are for this run alone. `run_id` stays None when nobody watches.
+    """
+    if not config:
+        assert parent is not None
+        return RunContext(
+            run_id=new_run_id() if parent.handlers else None,
+            parent=_watched(parent),
+            name=name,
+            kind=kind,
+            tags=parent.tags,
+            metadata=parent.metadata,
+            configurable=parent.configurable,
+            handlers=parent.handlers,
+            max_concurrency=parent.max_concurrency,
+            recursion_limit=parent.recursion_limit,
+            home=parent.home,
+        )
+    check_config(config)
+    get = config.get
+    if parent is None:
+        parent = _bound_run(get("callbacks"))
+    if parent is None:
+        handlers = add_handlers((), get("callbacks"))
+        tags = union((), get("tags") or ())
+        metadata, configurable = dict(get("metadata") or {}), dict(get("configurable") or {})
+        limit = DEFAULT_RECURSION_LIMIT
+        concurrency: Any = UNSET
+    else:
+        handlers = add_handlers(parent.handlers, get("callbacks"))
+        tags = union(parent.tags, get("tags") or ())
+        metadata = {**parent.metadata, **(get("metadata") or {})}
+        configurable = deep_merge(parent.configurable, get("configurable") or {})
+        limit, concurrency = parent.recursion_limit, parent.max_concurrency
+    run_id = get("run_id")
+    if isinstance(run_id, str):
+        try:
+            run_id = UUID(run_id)
+        except ValueError:
+            raise InvalidConfig(f"Config key 'run_id' wants a UUID, not {run_id!r}.") from None
+    return RunContext(
+        run_id=(run_id or new_run_id()) if handlers else None,
+        parent=_watched(parent),
+        name=get("run_name") or name,
+        kind=kind,
+        tags=tags,
+        metadata=metadata,
+        configurable=configurable,
+        handlers=handlers,
+        max_concurrency=config["max_concurrency"] if "max_concurrency" in config else concurrency,
+        recursion_limit=get("recursion_limit") or limit,
+        home=parent.home if parent is not None else None,
+    )
+
+
+def _watched(parent: RunContext | None) -> RunContext | None:
+    """The nearest context that is a run: one that only carries config has no id to be a parent."""
+    while parent is not None and parent.run_id is None:
+        parent = parent.parent
+    return parent

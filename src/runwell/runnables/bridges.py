@@ -1,0 +1,73 @@
+"""Streams whose two ends have different colours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["alone", "aclosing_each", "in_place", "in_thread", "through_thread"]
+
+T = TypeVar("T")
+
+
+async def alone(item: T) -> AsyncIterator[T]:
+    """An async iterator over one item."""
+    yield item
+
+
+async def in_place(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+    """A plain iterator that never blocks, read on the loop."""
+    stream = start()
+    try:
+        for chunk in stream:
+            yield chunk
+    finally:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+
+
+def in_thread(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+    """A plain iterator, made and read in one worker thread."""
+    from runwell.drivers.streams import iterate_async
+
+    return iterate_async(_lazily(start))
+
+
+def _lazily(start: Callable[[], Iterator[T]]) -> Iterator[T]:
+    yield from start()
+
+
+async def through_thread(transform: Callable[[Iterator[Any]], Iterator[T]], source: AsyncIterator[Any]) -> Any:
+    """A plain transform of an async stream: it runs in one worker thread, its input is read on this loop."""
+    import asyncio
+
+    from runwell.drivers.streams import Pipe, SyncStream, iterate_async
+
+    loop = asyncio.get_running_loop()
+
+    async def feed(pipe: Pipe) -> None:
+        async for item in source:
+            await pipe.aput(item)
+
+    def work() -> Iterator[T]:
+        fed: SyncStream[Any] = SyncStream(feed, on=loop)
+        try:
+            yield from transform(fed)
+        finally:
+            fed.close()
+
+    stream = iterate_async(work())
+    try:
+        async for chunk in stream:
+            yield chunk
+    finally:
+        await stream.aclose()
+
+
+async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:
+    """Close the async iterators of a pipeline, the last first."""
+    for iterator in reversed(iterators):
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()

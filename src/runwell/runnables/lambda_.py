@@ -1,0 +1,210 @@
+"""A function as a step."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any, get_type_hints
+
+from runwell.drivers.colour import callee, is_async
+from runwell.effects import Callee
+from runwell.errors import InvalidInput
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
+from runwell.runnables.addable import add_all
+from runwell.runnables.config import RunnableConfig
+from runwell.runnables.parameters import asked_for, supplies
+from runwell.runnables.runnable import Input, Output, Runnable
+
+__all__ = ["RunnableLambda"]
+
+
+class RunnableLambda(Runnable[Input, Output]):
+    """A function of one argument, plain or `async`, as a step.
+
+    A parameter named `config` or `runtime` (after the first) is filled in. A function that gives a runnable has it
+    called with the same input. A generator function is called with the whole input and its chunks are streamed; what
+    should see the input chunk by chunk is a `RunnableGenerator`. A plain function called from `async` code runs in a
+    worker thread, unless it is marked with `runwell.drivers.cheap`. `afunc` is its `async` form, if it has one.
+    """
+
+    def __init__(
+        self, func: Callable[..., Any], afunc: Callable[..., Any] | None = None, name: str | None = None
+    ) -> None:
+        for given in (func, afunc):
+            if given is not None and not callable(given) and not callable(getattr(given, "invoke", None)):
+                raise InvalidInput(
+                    f"RunnableLambda wants a function, not {given!r:.200}.", hint="Wrap a constant as `lambda _: value`."
+                )
+        self.func = func
+        self.afunc = afunc
+        self.name = name or _name_of(func)
+        self._asks = asked_for(func)
+        self._aasks = asked_for(afunc) if afunc is not None else self._asks
+        inner = func.func if isinstance(func, partial) else func
+        self._yields = inspect.isgeneratorfunction(inner)
+        self._ayields = inspect.isasyncgenfunction(inner) or inspect.isasyncgenfunction(afunc)
+        called: Callee[Any] = callee(func)
+        self._callee = Callee(called.sync, afunc if afunc is not None else called.aio, cheap=called.cheap)
+        self.never_blocks = called.cheap and not self._ayields and afunc is None
+        self._direct = called.sync is not None and not (self._asks or self._yields or self._ayields)
+
+    # -- one input
+
+    def invoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return run.call(self._call, input, kwargs)
+        if self._direct and not kwargs:
+            output = self._callee.sync(input)  # type: ignore[misc]
+            if not hasattr(output, "invoke") and not hasattr(output, "__await__"):
+                return output  # type: ignore[no-any-return]
+            return self._resolved(output, input)  # type: ignore[no-any-return]
+        return self._call(input, kwargs)
+
+    def _call(self, given: Any, kwargs: dict[str, Any]) -> Any:
+        if self._yields or (self._ayields and self._callee.sync is None):
+            return add_all(list(self._chunks(given, kwargs)))
+        if self._asks:
+            kwargs = {**supplies(self._asks), **kwargs}
+        from runwell.drivers.sync import call_sync
+
+        return self._resolved(call_sync(self._callee, given, **kwargs), given)
+
+    def _resolved(self, output: Any, given: Any) -> Any:
+        """What the function gave, or what the runnable that it gave makes of the same input."""
+        if isinstance(output, Runnable):
+            return output.invoke(given)
+        if inspect.iscoroutine(output):
+            from runwell.drivers.sync import call_sync
+
+            return self._resolved(call_sync(Callee(lambda: output, None)), given)
+        return output
+
+    async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return await run.acall(self._acall, input, kwargs)  # type: ignore[no-any-return]
+        return await self._acall(input, kwargs)  # type: ignore[no-any-return]
+
+    async def _acall(self, given: Any, kwargs: dict[str, Any]) -> Any:
+        if self._yields or self._ayields:
+            return add_all([chunk async for chunk in self._achunks(given, kwargs)])
+        aio = self._callee.aio
+        asks = self._aasks if aio is not None else self._asks
+        if asks:
+            kwargs = {**supplies(asks), **kwargs}
+        if aio is not None:
+            output = await aio(given, **kwargs)
+        else:
+            from runwell.drivers.aio import call_async
+
+            output = await call_async(self._callee, given, **kwargs)
+        return await output.ainvoke(given) if isinstance(output, Runnable) else output
+
+    # -- streams
+
+    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return run.watch(lambda: self._chunks(input, kwargs), add_all)
+        return self._chunks(input, kwargs)
+
+    def _chunks(self, given: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
+        if self._ayields:
+            from runwell.drivers.streams import iterate_sync
+
+            kwargs = {**supplies(self._aasks), **kwargs}
+            yield from iterate_sync(self._agenerator()(given, **kwargs))
+            return
+        kwargs = {**supplies(self._asks), **kwargs} if self._asks else kwargs
+        if self._yields:
+            yield from self.func(given, **kwargs)
+            return
+        from runwell.drivers.sync import call_sync
+
+        output = call_sync(self._callee, given, **kwargs)
+        if isinstance(output, Runnable):
+            yield from output.stream(given)
+        else:
+            yield self._resolved(output, given)
+
+    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return run.awatch(lambda: self._achunks(input, kwargs), add_all)
+        return self._achunks(input, kwargs)
+
+    async def _achunks(self, given: Any, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
+        source: AsyncIterator[Any]
+        if self._ayields:
+            source = self._agenerator()(given, **{**supplies(self._aasks), **kwargs})
+        elif self._yields:
+            from runwell.runnables.bridges import in_thread
+
+            kwargs = {**supplies(self._asks), **kwargs}
+            source = in_thread(lambda: self.func(given, **kwargs))
+        else:
+            asks = self._aasks if self._callee.aio is not None else self._asks
+            from runwell.drivers.aio import call_async
+
+            output = await call_async(self._callee, given, **{**supplies(asks), **kwargs})
+            if not isinstance(output, Runnable):
+                yield output
+                return
+            source = output.astream(given)
+        try:
+            async for chunk in source:
+                yield chunk
+        finally:
+            close = getattr(source, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _agenerator(self) -> Callable[..., AsyncIterator[Any]]:
+        return self.afunc if inspect.isasyncgenfunction(self.afunc) else self.func
+
+    # -- what it says of itself
+
+    @property
+    def InputType(self) -> Any:  # noqa: N802
+        return _hint(self.func, "first")
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802
+        return _hint(self.func, "return")
+
+    def __repr__(self) -> str:
+        return f"RunnableLambda({_shown(self.func)})"
+
+
+def _name_of(function: Any) -> str | None:
+    inner = function.func if isinstance(function, partial) else function
+    name = getattr(inner, "__name__", None)
+    return name if name != "<lambda>" else None
+
+
+def _shown(function: Any) -> str:
+    name = getattr(function, "__qualname__", None) or repr(function)
+    if name.endswith("<lambda>"):
+        code = function.__code__
+        return f"<lambda at {code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}>"
+    return name.rsplit("<locals>.", 1)[-1]
+
+
+def _hint(function: Any, which: str) -> Any:
+    """A type hint of a function: read when somebody asks, never while composing."""
+    target = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
+    try:
+        hints = get_type_hints(target)
+        if which == "return":
+            return hints.get("return", Any)
+        names = [name for name in inspect.signature(function).parameters]
+        return hints.get(names[0], Any) if names else Any
+    except (TypeError, ValueError, NameError):
+        return Any

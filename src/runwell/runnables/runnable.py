@@ -1,0 +1,497 @@
+"""The protocol that every part speaks: call it with one input, with many, or as a stream, in either colour."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
+
+from runwell.effects import Callee
+from runwell.errors import InvalidInput, UsageError
+from runwell.observe.run import open_run
+from runwell.runnables.addable import add_all
+from runwell.runnables.config import RunnableConfig
+from runwell.runnables.forms import form
+
+if TYPE_CHECKING:
+    from runwell.runnables.batch import AsyncBatchItems, BatchItems, OnResult
+    from runwell.runnables.graph_view import Graph
+    from runwell.runnables.sequence import RunnableSequence
+
+__all__ = ["Input", "Other", "Output", "Runnable", "RunnableLike", "Snapshots"]
+
+Input = TypeVar("Input", contravariant=True)  # noqa: PLC0105 - the field's name for it
+Output = TypeVar("Output", covariant=True)  # noqa: PLC0105
+Other = TypeVar("Other")
+
+_PROTOCOL = ("invoke", "ainvoke", "stream", "astream", "transform", "atransform")
+
+
+class Runnable(Generic[Input, Output]):
+    """A part of a program: `part.invoke(x)`, `await part.ainvoke(x)`, `part.batch(xs)`, `part.stream(x)`, `a | b`.
+
+    A subclass writes any one of `invoke`, `ainvoke`, `transform` and `atransform` and gets all the others, in both
+    colours; it may write more of them where it can do better. Calls are safe from several threads at once when the
+    written method is. The second argument of every call is a `RunnableConfig`; nested calls inherit it.
+    """
+
+    name: str | None = None
+    """What it is called in traces; the class's name when None."""
+
+    run_kind: ClassVar[str] = "chain"
+    """What kind of run a call is told as: chain, chat_model, llm, tool, retriever, prompt, parser."""
+    never_blocks: ClassVar[bool] | bool = False
+    """`invoke` only computes, briefly: `ainvoke` may run it on the event loop, without a worker thread."""
+    streams_snapshots: ClassVar[bool] | bool = False
+    """Each chunk replaces the one before it, instead of being added to it."""
+
+    _written: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._written = frozenset(name for name in _PROTOCOL if getattr(cls, name) is not getattr(Runnable, name))
+
+    # -- one input
+
+    def invoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        """The output for one input."""
+        written = self._written
+        if "ainvoke" in written:
+            from runwell.drivers.sync import call_sync
+
+            return call_sync(Callee(None, self.ainvoke), input, config, **kwargs)
+        if written:
+            return self._whole(list(self.stream(input, config, **kwargs)))
+        raise self._nothing_written()
+
+    async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        """The output for one input. What is written in plain code runs in a worker thread."""
+        written = self._written
+        if "invoke" not in written and ("atransform" in written or "astream" in written):
+            return self._whole([chunk async for chunk in self.astream(input, config, **kwargs)])
+        if self.never_blocks:
+            return self.invoke(input, config, **kwargs)
+        if not written:
+            raise self._nothing_written()
+        from runwell.drivers.aio import call_async
+
+        return await call_async(Callee(self.invoke, None), input, config, **kwargs)
+
+    # -- streams
+
+    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
+        """The output for one input, chunk by chunk where that is possible. Closing the iterator ends the work."""
+        written = self._written
+        if "transform" in written:
+            return self.transform(iter((input,)), config, **kwargs)
+        if "atransform" in written or "astream" in written:
+            from runwell.drivers.streams import iterate_sync
+
+            return iterate_sync(self.astream(input, config, **kwargs))
+        return self._once(input, config, kwargs)
+
+    def _once(self, input: Any, config: RunnableConfig | None, kwargs: dict[str, Any]) -> Iterator[Output]:
+        yield self.invoke(input, config, **kwargs)
+
+    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
+        """`stream` for `async for`."""
+        written = self._written
+        if "atransform" in written:
+            from runwell.runnables.bridges import alone
+
+            return self.atransform(alone(input), config, **kwargs)
+        if "transform" in written or "stream" in written:
+            from runwell.runnables.bridges import in_thread, in_place
+
+            def start() -> Iterator[Output]:
+                return self.stream(input, config, **kwargs)
+
+            return in_place(start) if self.never_blocks else in_thread(start)
+        return self._aonce(input, config, kwargs)
+
+    async def _aonce(self, input: Any, config: RunnableConfig | None, kwargs: dict[str, Any]) -> AsyncIterator[Output]:
+        yield await self.ainvoke(input, config, **kwargs)
+
+    def transform(
+        self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[Output]:
+        """Output chunks for an input that itself arrives chunk by chunk. By default it is awaited whole first."""
+        if "atransform" in self._written:
+            from runwell.drivers.streams import iterate_async, iterate_sync
+
+            return iterate_sync(self.atransform(iterate_async(input), config, **kwargs))
+        return self._gathered(input, config, kwargs)
+
+    def _gathered(
+        self, input: Iterator[Any], config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> Iterator[Output]:
+        chunks = list(input)
+        if chunks:
+            yield from self.stream(_joined(chunks, input), config, **kwargs)
+
+    def atransform(
+        self, input: AsyncIterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Output]:
+        """`transform` for async iterators."""
+        if "transform" in self._written:
+            from runwell.runnables.bridges import through_thread
+
+            return through_thread(lambda source: self.transform(source, config, **kwargs), input)
+        return self._agathered(input, config, kwargs)
+
+    async def _agathered(
+        self, input: AsyncIterator[Any], config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> AsyncIterator[Output]:
+        chunks = [chunk async for chunk in input]
+        if chunks:
+            stream = self.astream(_joined(chunks, input), config, **kwargs)
+            try:
+                async for chunk in stream:
+                    yield chunk
+            finally:
+                close = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+
+    def astream_events(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        version: Literal["v2"] = "v2",
+        include_names: Sequence[str] | None = None,
+        include_types: Sequence[str] | None = None,
+        include_tags: Sequence[str] | None = None,
+        exclude_names: Sequence[str] | None = None,
+        exclude_types: Sequence[str] | None = None,
+        exclude_tags: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Everything that happens inside, as it happens: dicts with `event` (`on_chain_start`,
+        `on_chat_model_stream`, ...), `name`, `run_id`, `parent_ids`, `tags`, `metadata` and `data`.
+
+        The filters keep, or drop, events by the name, kind or tags of the run they are about.
+        """
+        if version != "v2":
+            raise UsageError(f"There is no event format {version!r}.", hint='Leave version out, or pass version="v2".')
+        chosen = (include_names, include_types, include_tags), (exclude_names, exclude_types, exclude_tags)
+        return cast(AsyncIterator[dict[str, Any]], form("StreamEvents")(self, input, config, kwargs, *chosen))
+
+    # -- many inputs
+
+    @overload
+    def batch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> list[Output]: ...
+    @overload
+    def batch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> list[Output | Exception]: ...
+    def batch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool = False,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The outputs for many inputs, in their order, worked on side by side.
+
+        At most `max_concurrency` at once (16 unless the config says; None is no bound). `config` may be a list with
+        one for each input. `on_result(index, output_or_exception)` is called as each item ends.
+
+        When an item fails, nothing more is started and the first failed item's own error is raised, with `.batch`
+        (a `BatchResult`) holding what the other items gave. With `return_exceptions` failures are returned in place.
+        """
+        from runwell.runnables.batch import run_batch
+
+        return run_batch(self, inputs, config, return_exceptions, on_result, kwargs)
+
+    @overload
+    async def abatch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> list[Output]: ...
+    @overload
+    async def abatch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> list[Output | Exception]: ...
+    async def abatch(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool = False,
+        on_result: OnResult | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """`batch` on the running event loop. A failure, or cancelling it, also cancels the items under way."""
+        from runwell.runnables.batch import arun_batch
+
+        return await arun_batch(self, inputs, config, return_exceptions, on_result, kwargs)
+
+    def batch_as_completed(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> BatchItems:
+        """(index, output) of each input as it ends. Leaving the loop early, or closing it, ends the rest."""
+        from runwell.runnables.batch import BatchItems
+
+        return BatchItems(self, inputs, config, return_exceptions, kwargs)
+
+    def abatch_as_completed(
+        self,
+        inputs: Sequence[Input],
+        config: RunnableConfig | Sequence[RunnableConfig | None] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> AsyncBatchItems:
+        """`batch_as_completed` for `async for`."""
+        from runwell.runnables.batch import AsyncBatchItems
+
+        return AsyncBatchItems(self, inputs, config, return_exceptions, kwargs)
+
+    # -- composing
+
+    def __or__(self, other: RunnableLike[Any, Other]) -> RunnableSequence[Input, Other]:
+        return cast("RunnableSequence[Input, Other]", form("RunnableSequence")(self, other))
+
+    def __ror__(self, other: RunnableLike[Other, Any]) -> RunnableSequence[Other, Output]:
+        return cast("RunnableSequence[Other, Output]", form("RunnableSequence")(other, self))
+
+    def pipe(self, *others: RunnableLike[Any, Any], name: str | None = None) -> RunnableSequence[Input, Any]:
+        """`self | other | ...`, with a name if you like."""
+        return cast("RunnableSequence[Input, Any]", form("RunnableSequence")(self, *others, name=name))
+
+    def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
+        """The same, called with these keyword arguments each time. What a call itself passes goes before them."""
+        return cast("Runnable[Input, Output]", form("RunnableBinding")(self, kwargs=kwargs))
+
+    def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Runnable[Input, Output]:
+        """The same, called with this config merged under each call's own: `part.with_config(tags=["nightly"])`."""
+        from runwell.runnables.config import merge_configs
+
+        merged = merge_configs(config, kwargs)
+        return cast("Runnable[Input, Output]", form("RunnableBinding")(self, config=merged))
+
+    def with_types(self, *, input_type: Any = None, output_type: Any = None) -> Runnable[Input, Output]:
+        """The same, said to take and give these types."""
+        binding = form("RunnableBinding")(self, input_type=input_type, output_type=output_type)
+        return cast("Runnable[Input, Output]", binding)
+
+    def with_retry(
+        self,
+        *,
+        retry_if_exception_type: type[BaseException] | tuple[type[BaseException], ...] = (Exception,),
+        wait_exponential_jitter: bool = True,
+        exponential_jitter_params: Mapping[str, float] | None = None,
+        stop_after_attempt: int = 3,
+    ) -> Runnable[Input, Output]:
+        """The same, tried again when it fails with one of these exceptions, `stop_after_attempt` times in all.
+
+        Waits about 1, 2, 4, ... s between attempts (at most 60; `initial`, `max`, `exp_base`, `jitter` in
+        `exponential_jitter_params`), or not at all without `wait_exponential_jitter`. A stream is only tried again
+        before its first chunk. The last error is raised, with `.attempts` listing all.
+        """
+        retry = form("RunnableRetry")(
+            self,
+            retry_if_exception_type=retry_if_exception_type,
+            wait_exponential_jitter=wait_exponential_jitter,
+            exponential_jitter_params=exponential_jitter_params,
+            stop_after_attempt=stop_after_attempt,
+        )
+        return cast("Runnable[Input, Output]", retry)
+
+    def with_fallbacks(
+        self,
+        fallbacks: Sequence[RunnableLike[Any, Any]],
+        *,
+        exceptions_to_handle: tuple[type[BaseException], ...] = (Exception,),
+        exception_key: str | None = None,
+    ) -> Runnable[Input, Output]:
+        """The same, and when it fails with one of these exceptions, the fallbacks in turn with the same input.
+
+        With `exception_key` the input must be a dict, and a fallback finds the error before it under that key. A
+        stream falls back only before its first chunk: after it, the error is raised. An empty stream is an answer.
+        If all fail the first error is raised, with `.attempts` listing all.
+        """
+        fallback = form("RunnableWithFallbacks")(
+            self, fallbacks, exceptions_to_handle=exceptions_to_handle, exception_key=exception_key
+        )
+        return cast("Runnable[Input, Output]", fallback)
+
+    def pick(self, keys: str | list[str]) -> Runnable[Input, Any]:
+        """The value under one key of the output dict, or a dict of several keys."""
+        return self | form("RunnablePick")(keys)  # type: ignore[no-any-return]
+
+    def assign(self, **steps: RunnableLike[Any, Any]) -> Runnable[Input, Any]:
+        """The output dict, and in it each step's output for it under the step's name."""
+        return self | form("RunnableAssign")(form("RunnableParallel")(steps))  # type: ignore[no-any-return]
+
+    def map(self) -> Runnable[Any, Any]:
+        """The same for a list: a list of inputs in, the list of outputs out, in order."""
+        return cast("Runnable[Any, Any]", form("RunnableEach")(self))
+
+    # -- what it says of itself
+
+    def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
+        """What it is called in traces."""
+        called = name or self.name or type(self).__name__
+        if not suffix:
+            return called
+        return f"{called}_{suffix.lower()}" if called[0].islower() else called + suffix.title()
+
+    @property
+    def InputType(self) -> Any:  # noqa: N802 - the field's name
+        """The type of its input as declared; Any when nothing says."""
+        return _declared(type(self), 0)
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802
+        """The type of its output as declared; Any when nothing says."""
+        return _declared(type(self), 1)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
+        """A pydantic model of the input."""
+        return cast("type[Any]", form("input_schema")(self))
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
+        """A pydantic model of the output."""
+        return cast("type[Any]", form("output_schema")(self))
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """The JSON schema of the input."""
+        return cast("dict[str, Any]", self.get_input_schema(config).model_json_schema())
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """The JSON schema of the output."""
+        return cast("dict[str, Any]", self.get_output_schema(config).model_json_schema())
+
+    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
+        """Its parts and how they are connected."""
+        return cast("Graph", form("Graph").of(self))
+
+    # -- for subclasses
+
+    def _whole(self, chunks: list[Any]) -> Any:
+        """The output that these chunks of it make up."""
+        return (chunks[-1] if chunks else None) if self.streams_snapshots else add_all(chunks)
+
+    def _call_with_config(
+        self,
+        func: Callable[..., Other],
+        input: Any,
+        config: RunnableConfig | None = None,
+        run_type: str | None = None,
+        **kwargs: Any,
+    ) -> Other:
+        """`func(input, **kwargs)` as a run of this runnable."""
+        run = open_run(run_type or self.run_kind, self, input, config)
+        return func(input, **kwargs) if run is None else run.call(func, input, **kwargs)
+
+    async def _acall_with_config(
+        self,
+        func: Callable[..., Awaitable[Other]],
+        input: Any,
+        config: RunnableConfig | None = None,
+        run_type: str | None = None,
+        **kwargs: Any,
+    ) -> Other:
+        """`await func(input, **kwargs)` as a run of this runnable."""
+        run = open_run(run_type or self.run_kind, self, input, config)
+        return await func(input, **kwargs) if run is None else await run.acall(func, input, **kwargs)
+
+    def _with_name(self, name: str | None) -> Self:
+        self.name = name
+        return self
+
+    def _nothing_written(self) -> UsageError:
+        return UsageError(
+            f"{type(self).__name__} does not say what it does.",
+            hint="Write one of its methods: invoke, ainvoke, transform or atransform.",
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()" if self.name is None else f"{type(self).__name__}(name={self.name!r})"
+
+
+class Snapshots(Iterator[Other], AsyncIterator[Other]):
+    """A stream whose last chunk is its whole: what a step that `streams_snapshots` hands to the next."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __next__(self) -> Other:
+        return next(self._source)  # type: ignore[no-any-return]
+
+    async def __anext__(self) -> Other:
+        return await self._source.__anext__()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._source.close()
+
+    async def aclose(self) -> None:
+        await self._source.aclose()
+
+
+RunnableLike = (
+    Runnable[Input, Output]
+    | Callable[..., Output]
+    | Callable[..., Awaitable[Output]]
+    | Callable[[Iterator[Any]], Iterator[Output]]
+    | Callable[[AsyncIterator[Any]], AsyncIterator[Output]]
+    | Mapping[str, Any]
+)
+"""What `|` takes: a runnable, a function, a generator function, or a dict of them."""
+
+
+def _joined(chunks: list[Any], source: Any) -> Any:
+    return chunks[-1] if isinstance(source, Snapshots) else add_all(chunks)
+
+
+def _declared(cls: type, position: int) -> Any:
+    """The argument a class gave to a generic base: `class Upper(Runnable[str, str])`."""
+    for each in cls.__mro__:
+        for base in getattr(each, "__orig_bases__", ()):
+            arguments = getattr(base, "__args__", ())
+            if len(arguments) == 2 and not isinstance(arguments[position], TypeVar):
+                return arguments[position]
+    return Any
+
+
+def not_runnable(thing: Any, where: str) -> InvalidInput:
+    """For something that cannot be a part of a chain."""
+    return InvalidInput(
+        f"{where} is {thing!r:.200}, which cannot be called.",
+        hint="Give a runnable, a function, or a dict of them; wrap a constant as `lambda _: value`.",
+    )

@@ -1,0 +1,208 @@
+"""Steps one after the other: `a | b | c`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from runwell.errors import InvalidInput
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
+from runwell.runnables.bridges import aclosing_each, alone
+from runwell.runnables.coerce import coerce_to_runnable
+from runwell.runnables.config import RunnableConfig
+from runwell.runnables.notes import note_step
+from runwell.runnables.runnable import Input, Output, Runnable, Snapshots
+
+__all__ = ["RunnableSequence"]
+
+
+class RunnableSequence(Runnable[Input, Output]):
+    """Each step's output is the next one's input. `steps` is flat: a sequence in a sequence is spliced in.
+
+    As a stream, chunks flow through every step that can pass them on; a step that cannot waits for its whole input.
+    Keyword arguments of a call go to the first step.
+    """
+
+    def __init__(
+        self,
+        *steps: Any,
+        name: str | None = None,
+        first: Any = None,
+        middle: Sequence[Any] | None = None,
+        last: Any = None,
+    ) -> None:
+        given = [step for step in (first, *steps, *(middle or ()), last) if step is not None]
+        flat: list[Runnable[Any, Any]] = []
+        for number, step in enumerate(given, 1):
+            part = coerce_to_runnable(step, f"Step {number} of the chain")
+            if isinstance(part, RunnableSequence):
+                flat.extend(part.steps)
+                name = name or part.name
+            else:
+                flat.append(part)
+        if not flat:
+            raise InvalidInput("A sequence needs at least one step.", hint="Compose it as `first | second`.")
+        self.name = name
+        self._numbered = tuple(enumerate(flat))
+        self.steps = flat
+        self.never_blocks = all(step.never_blocks for step in flat)
+        self.streams_snapshots = flat[-1].streams_snapshots
+
+    @property
+    def first(self) -> Runnable[Input, Any]:
+        return self.steps[0]
+
+    @property
+    def middle(self) -> list[Runnable[Any, Any]]:
+        return self.steps[1:-1]
+
+    @property
+    def last(self) -> Runnable[Any, Output]:
+        return self.steps[-1]
+
+    @property
+    def InputType(self) -> Any:  # noqa: N802
+        return self.steps[0].InputType
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802
+        return self.steps[-1].OutputType
+
+    # -- one input
+
+    def invoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return run.call(self._walk, input, kwargs)
+        return self._walk(input, kwargs)
+
+    def _walk(self, value: Any, kwargs: dict[str, Any]) -> Output:
+        index, step = self._numbered[0]
+        try:
+            if kwargs:
+                value = step.invoke(value, None, **kwargs)
+                for index, step in self._numbered[1:]:
+                    value = step.invoke(value)
+            else:
+                for index, step in self._numbered:  # noqa: B007 - told in the note
+                    value = step.invoke(value)
+        except Exception as error:
+            note_step(error, self, index, len(self.steps), step, value, False)
+            raise
+        return value  # type: ignore[no-any-return]
+
+    async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, input, config)
+            if run is not None:
+                return await run.acall(self._awalk, input, kwargs)
+        return await self._awalk(input, kwargs)
+
+    async def _awalk(self, value: Any, kwargs: dict[str, Any]) -> Output:
+        index, step = self._numbered[0]
+        try:
+            for index, step in self._numbered:
+                if kwargs and index == 0:
+                    value = await step.ainvoke(value, None, **kwargs)
+                elif step.never_blocks:
+                    value = step.invoke(value)
+                else:
+                    value = await step.ainvoke(value)
+        except Exception as error:
+            note_step(error, self, index, len(self.steps), step, value, False)
+            raise
+        return value  # type: ignore[no-any-return]
+
+    # -- streams
+
+    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
+        return self._streamed(iter((input,)), input, config, kwargs)
+
+    def transform(
+        self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[Output]:
+        return self._streamed(input, None, config, kwargs)
+
+    def _streamed(
+        self, source: Iterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> Iterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, told, config)
+            if run is not None:
+                return run.watch(lambda: self._flow(source, kwargs), self._whole)
+        return self._flow(source, kwargs)
+
+    def _flow(self, source: Iterator[Any], kwargs: dict[str, Any]) -> Iterator[Output]:
+        """Iterators, each reading the one before; all closed, the last first, when the reader goes."""
+        iterators: list[Any] = [source]
+        seen: list[Exception] = []
+        try:
+            for index, step in self._numbered:
+                made = step.transform(iterators[-1], None, **(kwargs if index == 0 else {}))
+                noted = self._noted(index, step, made, seen)
+                iterators.append(Snapshots(noted) if step.streams_snapshots else noted)
+            yield from iterators[-1]
+        finally:
+            for iterator in reversed(iterators):
+                close = getattr(iterator, "close", None)
+                if close is not None:
+                    close()
+
+    def _noted(
+        self, index: int, step: Runnable[Any, Any], source: Iterator[Any], seen: list[Exception]
+    ) -> Iterator[Any]:
+        try:
+            yield from source
+        except Exception as error:
+            if not any(error is known for known in seen):  # it passes through every later step
+                seen.append(error)
+                note_step(error, self, index, len(self.steps), step, None, True)
+            raise
+
+    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
+        return self._astreamed(alone(input), input, config, kwargs)
+
+    def atransform(
+        self, input: AsyncIterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Output]:
+        return self._astreamed(input, None, config, kwargs)
+
+    def _astreamed(
+        self, source: AsyncIterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> AsyncIterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, told, config)
+            if run is not None:
+                return run.awatch(lambda: self._aflow(source, kwargs), self._whole)
+        return self._aflow(source, kwargs)
+
+    async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
+        iterators: list[Any] = [source]
+        seen: list[Exception] = []
+        try:
+            for index, step in self._numbered:
+                made = step.atransform(iterators[-1], None, **(kwargs if index == 0 else {}))
+                noted = self._anoted(index, step, made, seen)
+                iterators += [made, Snapshots(noted) if step.streams_snapshots else noted]
+            async for chunk in iterators[-1]:
+                yield chunk
+        finally:
+            await aclosing_each(iterators)
+
+    async def _anoted(
+        self, index: int, step: Runnable[Any, Any], source: AsyncIterator[Any], seen: list[Exception]
+    ) -> AsyncIterator[Any]:
+        try:
+            async for chunk in source:
+                yield chunk
+        except Exception as error:
+            if not any(error is known for known in seen):  # it passes through every later step
+                seen.append(error)
+                note_step(error, self, index, len(self.steps), step, None, True)
+            raise
+
+    def __repr__(self) -> str:
+        chain = " | ".join(map(repr, self.steps))
+        return chain if self.name is None else f"RunnableSequence({', '.join(map(repr, self.steps))}, name={self.name!r})"
