@@ -1,0 +1,72 @@
+"""Chat models: one way to call them, whatever the provider; tools, structured answers, retries, profiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.models.bound import BoundModel
+    from runwell.models.cache import BaseCache, InMemoryCache
+    from runwell.models.chat_model import BaseChatModel, LanguageModelInput
+    from runwell.models.init import init_chat_model
+    from runwell.models.outputs import (
+        ChatGeneration,
+        ChatGenerationChunk,
+        ChatResult,
+        Generation,
+        GenerationChunk,
+        LLMResult,
+    )
+    from runwell.models.profile import ModelProfile
+    from runwell.models.retry import RetryPolicy
+    from runwell.models.structured import StructuredSchema
+    from runwell.ports.embeddings import Embeddings
+
+_HOME = {
+    "BaseCache": "runwell.models.cache",
+    "BaseChatModel": "runwell.models.chat_model",
+    "BoundModel": "runwell.models.bound",
+    "ChatGeneration": "runwell.models.outputs",
+    "ChatGenerationChunk": "runwell.models.outputs",
+    "ChatResult": "runwell.models.outputs",
+    "Embeddings": "runwell.ports.embeddings",
+    "Generation": "runwell.models.outputs",
+    "GenerationChunk": "runwell.models.outputs",
+    "InMemoryCache": "runwell.models.cache",
+    "LLMResult": "runwell.models.outputs",
+    "LanguageModelInput": "runwell.models.chat_model",
+    "ModelProfile": "runwell.models.profile",
+    "RetryPolicy": "runwell.models.retry",
+    "StructuredSchema": "runwell.models.structured",
+    "init_chat_model": "runwell.models.init",
+}
+
+__all__ = [
+    "BaseCache",
+    "BaseChatModel",
+    "BoundModel",
+    "ChatGeneration",
+    "ChatGenerationChunk",
+    "ChatResult",
+    "Embeddings",
+    "Generation",
+    "GenerationChunk",
+    "InMemoryCache",
+    "LLMResult",
+    "LanguageModelInput",
+    "ModelProfile",
+    "RetryPolicy",
+    "StructuredSchema",
+    "init_chat_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,601 @@
+"""What all chat models share: one way to call them, whatever a subclass writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from runwell.errors import InvalidInput, ModelError, OutsideError, UsageError
+from runwell.messages.chunks import AIMessageChunk
+from runwell.messages.convert import convert_to_messages
+from runwell.messages.message import AIMessage, BaseMessage
+from runwell.models.fields import KeywordFields
+from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
+from runwell.models.retry import RetryPolicy
+from runwell.observe.run import Run, open_run
+from runwell.runnables.runnable import Runnable
+
+if TYPE_CHECKING:
+    from runwell.models.bound import BoundModel
+    from runwell.models.cache import BaseCache
+    from runwell.models.profile import ModelProfile
+
+__all__ = ["BaseChatModel", "LanguageModelInput"]
+
+LanguageModelInput = Any
+"""What a model takes: a text, a list of messages (or texts, pairs and dicts that stand for them), or a prompt value."""
+
+T = TypeVar("T")
+
+_WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
+
+
+class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
+    """A chat model. A subclass writes one of `_generate`, `_agenerate`, `_stream`, `_astream`; callers get
+    `invoke, ainvoke, stream, astream, batch, ...` from it, in both colours.
+
+    Annotated attributes of a subclass are keyword arguments of its constructor (see `KeywordFields`). What a call asks
+    for beyond the messages (tools, stop, temperature, ...) reaches the written method as keyword arguments.
+
+    `max_retries` times a failure that may pass (an `OutsideError` with `.retryable`) is tried again, as `retry_policy`
+    says; a stream only before its first chunk. Instances hold no state of a call, and may be shared between threads.
+    """
+
+    name: str | None = None
+    cache: BaseCache | None = None
+    rate_limiter: Any = None
+    """Has `acquire()` and `aacquire()`, which wait for leave to call."""
+    disable_streaming: bool | Literal["tool_calling"] = False
+    """True: `stream` gives the whole answer as one chunk. "tool_calling": only where tools are bound."""
+    max_retries: int = 2
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    callbacks: Any = None
+    profile: ModelProfile | None = None
+
+    run_kind: ClassVar[str] = "chat_model"
+    provider: ClassVar[str] = ""
+    """Stands in `response_metadata["model_provider"]`."""
+    retry_policy: ClassVar[RetryPolicy] = RetryPolicy()
+    never_blocks: ClassVar[bool] = False
+    """The written plain methods do not wait for anything, so async callers run them in place, without a thread."""
+    structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling", "json_mode")
+    """Ways to ask for an answer in a shape that the model understands."""
+
+    _writes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._writes = frozenset(name for name in _WRITTEN if getattr(cls, name) is not getattr(BaseChatModel, name))
+
+    def __init__(self, **given: Any) -> None:
+        if not self._writes:
+            raise UsageError(
+                f"{type(self).__name__} writes none of {', '.join(_WRITTEN)}.",
+                hint="Write one of them; everything else follows from it.",
+            )
+        super().__init__(**given)
+
+    # -- what a subclass writes one of
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        """The whole answer."""
+        raise NotImplementedError
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        """The whole answer."""
+        raise NotImplementedError
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        """The answer in pieces."""
+        raise NotImplementedError
+
+    def _astream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        """The answer in pieces."""
+        raise NotImplementedError
+
+    # -- what it may write
+
+    @property
+    def _llm_type(self) -> str:
+        """A short name of the kind of model, for records."""
+        return self.provider or type(self).__name__
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        """What decides the answer besides the messages: part of a cache key and of records. Holds no secrets."""
+        return dict(self._shown())
+
+    # -- calling
+
+    def invoke(
+        self,
+        input: LanguageModelInput,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AIMessage:
+        """The model's answer. `stop`: texts that end it. Other keywords go to the provider."""
+        messages = self._messages(input)
+        run = self._open(messages, config)
+        if run is None:
+            return self._answer(messages, stop, kwargs, None)
+        with run:
+            return run.end(self._answer(messages, stop, kwargs, run))
+
+    async def ainvoke(
+        self,
+        input: LanguageModelInput,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AIMessage:
+        """As `invoke`."""
+        messages = self._messages(input)
+        run = self._open(messages, config)
+        if run is None:
+            return await self._aanswer(messages, stop, kwargs, None)
+        async with run:
+            return run.end(await self._aanswer(messages, stop, kwargs, run))
+
+    def stream(
+        self,
+        input: LanguageModelInput,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Iterator[AIMessageChunk]:
+        """The answer in chunks that add up to it. Closing the iterator ends the call at the provider."""
+        messages = self._messages(input)
+        run = self._open(messages, config)
+        if run is None:
+            return self._chunks(messages, stop, kwargs, None)
+        return run.watch(partial(self._chunks, messages, stop, kwargs, run), _whole, _text)
+
+    def astream(
+        self,
+        input: LanguageModelInput,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[AIMessageChunk]:
+        """As `stream`."""
+        messages = self._messages(input)
+        run = self._open(messages, config)
+        if run is None:
+            return self._achunks(messages, stop, kwargs, None)
+        return run.awatch(partial(self._achunks, messages, stop, kwargs, run), _whole, _text)
+
+    def generate(
+        self, messages: Sequence[LanguageModelInput], stop: list[str] | None = None, callbacks: Any = None, **kwargs: Any
+    ) -> LLMResult:
+        """The answers to several inputs, as generations."""
+        config = {"callbacks": callbacks} if callbacks else None
+        return _as_result(self.batch(list(messages), config, stop=stop, **kwargs))
+
+    async def agenerate(
+        self, messages: Sequence[LanguageModelInput], stop: list[str] | None = None, callbacks: Any = None, **kwargs: Any
+    ) -> LLMResult:
+        """As `generate`."""
+        config = {"callbacks": callbacks} if callbacks else None
+        return _as_result(await self.abatch(list(messages), config, stop=stop, **kwargs))
+
+    # -- deriving
+
+    def bind(self, **kwargs: Any) -> BoundModel:
+        """This model with keyword arguments that each call adds."""
+        from runwell.models.bound import BoundModel
+
+        return BoundModel(bound=self, kwargs=kwargs)
+
+    def bind_tools(
+        self,
+        tools: Sequence[Any],
+        *,
+        tool_choice: Any = None,
+        strict: bool | None = None,
+        parallel_tool_calls: bool | None = None,
+        **kwargs: Any,
+    ) -> BoundModel:
+        """This model with tools it may call: tools, functions, classes whose fields are the parameters, schema dicts.
+
+        `tool_choice`: "auto" (the model decides), "none", "any" or True (it must call one), or the name of the one it
+        must call. `strict` holds arguments to the schema; `parallel_tool_calls=False` allows one call a turn. Raises
+        UnsupportedByProvider here for what the provider is known not to do.
+        """
+        return self.bind(**self._tool_kwargs(tools, tool_choice, strict, parallel_tool_calls), **kwargs)
+
+    def _tool_kwargs(
+        self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
+    ) -> dict[str, Any]:
+        from runwell.models.tool_schema import function_definition, tool_choice_for
+
+        definitions = [function_definition(tool, strict=strict) for tool in tools]
+        kwargs: dict[str, Any] = {"tools": definitions}
+        if tool_choice is not None:
+            kwargs["tool_choice"] = tool_choice_for(tool_choice, definitions)
+        if parallel_tool_calls is not None:
+            kwargs["parallel_tool_calls"] = parallel_tool_calls
+        return kwargs
+
+    def with_structured_output(
+        self,
+        schema: Any,
+        *,
+        method: Literal["json_schema", "function_calling", "json_mode"] | None = None,
+        include_raw: bool = False,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[Any, Any]:
+        """A runnable that answers in the shape of `schema`: a pydantic model, dataclass, TypedDict, JSON schema dict,
+        or any other type.
+
+        `method`: "json_schema" (the provider holds the answer to the schema), "function_calling" (the answer is a call
+        of a tool made from it), "json_mode" (valid JSON; you say the shape in the prompt). By default json_schema if
+        the model's profile says it can, otherwise function_calling. `strict=None` is strict where the schema allows.
+
+        With `include_raw` the result is `{"raw": message, "parsed": value or None, "parsing_error": error or None}`;
+        without, an answer that does not fit raises OutputParserException.
+        """
+        return self.bind(**kwargs).with_structured_output(
+            schema, method=method, include_raw=include_raw, strict=strict
+        )
+
+    def with_max_retries(self, retries: int) -> BaseChatModel:
+        """This model with another number of retries."""
+        return self.model_copy(update={"max_retries": retries})  # type: ignore[no-any-return]
+
+    def get_num_tokens_from_messages(self, messages: Sequence[Any], tools: Sequence[Any] | None = None) -> int:
+        """About how many tokens the messages are; an adapter with a tokenizer counts exactly."""
+        from runwell.messages import count_tokens_approximately
+
+        return int(count_tokens_approximately(convert_to_messages(messages), tools=list(tools) if tools else None))
+
+    def get_num_tokens(self, text: str) -> int:
+        """About how many tokens a text is."""
+        return self.get_num_tokens_from_messages([text])
+
+    # -- one call
+
+    def _messages(self, input: LanguageModelInput) -> list[BaseMessage]:
+        messages = convert_to_messages(input)
+        if not messages:
+            raise InvalidInput(f"{type(self).__name__} got no messages.", hint="Pass a text or at least one message.")
+        return messages
+
+    def _open(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> Run | None:
+        if self.tags or self.metadata or self.callbacks:
+            from runwell.runnables.config import merge_configs
+
+            own = {"tags": self.tags, "metadata": self.metadata, "callbacks": self.callbacks}
+            config = merge_configs({key: value for key, value in own.items() if value}, config)
+        run = open_run("chat_model", self, messages, config)
+        if run is not None and run.watched:
+            run.serialized = {"name": self.get_name(), "provider": self._llm_type, "kwargs": self._identifying_params}
+        return run
+
+    def _answer(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> AIMessage:
+        key = None
+        if self.cache is not None:
+            key = self._cache_key(messages, stop, kwargs)
+            found = self.cache.lookup(*key)
+            if found:
+                return _from_cache(found, run)
+        if run is not None and run.context.wants_tokens and self._streams(kwargs):
+            chunks: list[AIMessageChunk] = []
+            for chunk in self._chunks(messages, stop, kwargs, run):
+                run.token(chunk, chunk.text)
+                chunks.append(chunk)
+            message = _whole(chunks)
+        else:
+            retries = kwargs.pop("max_retries", self.max_retries)
+            attempt = partial(self._attempt, messages, stop, kwargs, run)
+            try:
+                result = attempt()
+            except OutsideError as error:
+                result = self.retry_policy.go_on(error, attempt, run.retried if run else None, retries)
+            message = self._finished(result, run)
+        if key is not None and self.cache is not None:
+            self.cache.update(*key, [ChatGeneration(message)])
+        return message
+
+    async def _aanswer(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> AIMessage:
+        key = None
+        if self.cache is not None:
+            key = self._cache_key(messages, stop, kwargs)
+            found = await self.cache.alookup(*key)
+            if found:
+                return _from_cache(found, run)
+        if run is not None and run.context.wants_tokens and self._streams(kwargs):
+            chunks: list[AIMessageChunk] = []
+            async for chunk in self._achunks(messages, stop, kwargs, run):
+                run.token(chunk, chunk.text)
+                chunks.append(chunk)
+            message = _whole(chunks)
+        else:
+            retries = kwargs.pop("max_retries", self.max_retries)
+            attempt = partial(self._aattempt, messages, stop, kwargs, run)
+            try:
+                result = await attempt()
+            except OutsideError as error:
+                result = await self.retry_policy.ago_on(error, attempt, run.retried if run else None, retries)
+            message = self._finished(result, run)
+        if key is not None and self.cache is not None:
+            await self.cache.aupdate(*key, [ChatGeneration(message)])
+        return message
+
+    def _attempt(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Any:
+        writes = self._writes
+        if self.rate_limiter is not None:
+            self.rate_limiter.acquire(blocking=True)
+        if "_generate" in writes:
+            return self._generate(messages, stop=stop, run_manager=_reporter(run), **kwargs)
+        if "_agenerate" in writes and "_stream" not in writes:
+            return _from_plain(partial(self._agenerate, messages, stop=stop, run_manager=_reporter(run), **kwargs))
+        return _whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
+
+    async def _aattempt(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Any:
+        writes = self._writes
+        if self.rate_limiter is not None:
+            await self.rate_limiter.aacquire(blocking=True)
+        if "_agenerate" in writes:
+            return await self._agenerate(messages, stop=stop, run_manager=_reporter(run), **kwargs)
+        if "_generate" in writes and "_astream" not in writes:
+            call = partial(self._generate, messages, stop=stop, run_manager=_reporter(run), **kwargs)
+            return call() if self.never_blocks else await _in_worker(call)
+        return _whole([self._chunk(piece, "", False) async for piece in self._apieces(messages, stop, kwargs)])
+
+    def _streams(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether the answer to this call can come in pieces."""
+        off = self.disable_streaming
+        return off is not True and not (off and kwargs.get("tools")) and bool(self._writes & {"_stream", "_astream"})
+
+    def _pieces(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
+    ) -> Iterator[ChatGenerationChunk]:
+        if "_stream" in self._writes:
+            return iter(self._stream(messages, stop=stop, **kwargs))
+        from runwell.drivers.streams import iterate_sync
+
+        return iterate_sync(self._astream(messages, stop=stop, **kwargs))
+
+    def _apieces(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        if "_astream" in self._writes:
+            return self._astream(messages, stop=stop, **kwargs).__aiter__()
+        source = self._stream(messages, stop=stop, **kwargs)
+        if self.never_blocks:
+            return _in_place(source)
+        from runwell.drivers.streams import iterate_async
+
+        return iterate_async(source)
+
+    def _chunks(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Iterator[AIMessageChunk]:
+        if self.cache is not None or not self._streams(kwargs):
+            yield _as_chunk(self._answer(messages, stop, kwargs, None))
+            return
+        retries = kwargs.pop("max_retries", self.max_retries)
+
+        def start() -> tuple[Iterator[ChatGenerationChunk], ChatGenerationChunk | None]:
+            if self.rate_limiter is not None:
+                self.rate_limiter.acquire(blocking=True)
+            pieces = self._pieces(messages, stop, kwargs)
+            return pieces, next(pieces, None)
+
+        try:
+            pieces, piece = start()
+        except OutsideError as error:
+            pieces, piece = self.retry_policy.go_on(error, start, run.retried if run else None, retries)
+        if piece is None:
+            raise _nothing(self)
+        chunk_id = _new_id(run)
+        try:
+            yield self._chunk(piece, chunk_id, True)
+            for piece in pieces:
+                yield self._chunk(piece, chunk_id, False)
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
+
+    async def _achunks(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> AsyncIterator[AIMessageChunk]:
+        if self.cache is not None or not self._streams(kwargs):
+            yield _as_chunk(await self._aanswer(messages, stop, kwargs, None))
+            return
+        retries = kwargs.pop("max_retries", self.max_retries)
+
+        async def start() -> tuple[AsyncIterator[ChatGenerationChunk], ChatGenerationChunk | None]:
+            if self.rate_limiter is not None:
+                await self.rate_limiter.aacquire(blocking=True)
+            pieces = self._apieces(messages, stop, kwargs)
+            return pieces, await anext(pieces, None)
+
+        try:
+            pieces, piece = await start()
+        except OutsideError as error:
+            pieces, piece = await self.retry_policy.ago_on(error, start, run.retried if run else None, retries)
+        if piece is None:
+            raise _nothing(self)
+        chunk_id = _new_id(run)
+        try:
+            yield self._chunk(piece, chunk_id, True)
+            async for piece in pieces:
+                yield self._chunk(piece, chunk_id, False)
+        finally:
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    # -- what comes back
+
+    def _chunk(self, piece: Any, chunk_id: str, first: bool) -> AIMessageChunk:
+        """The message of a piece, under the id that all pieces of an answer share."""
+        chunk: AIMessageChunk = piece.message if isinstance(piece, ChatGenerationChunk) else _message_of(piece)
+        if chunk.id is None and chunk_id:
+            chunk.id = chunk_id
+        if isinstance(piece, ChatGenerationChunk) and piece.generation_info:
+            chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
+        if first:
+            self._name_model(chunk)
+        return chunk
+
+    def _finished(self, result: Any, run: Run | None) -> AIMessage:
+        """The first answer of a result, with its id and the model's name."""
+        if isinstance(result, ChatResult):
+            generation = result.generations[0]
+            message: Any = generation.message
+            if generation.generation_info:
+                message.response_metadata = {**generation.generation_info, **message.response_metadata}
+        else:
+            message = _message_of(result)
+        if isinstance(message, AIMessageChunk):
+            message = message.to_message()
+        if message.id is None:
+            message.id = _new_id(run)
+        self._name_model(message)
+        return message  # type: ignore[no-any-return]
+
+    def _name_model(self, message: AIMessage) -> None:
+        metadata = message.response_metadata
+        if self.provider and "model_provider" not in metadata:
+            metadata["model_provider"] = self.provider
+        if "model_name" not in metadata:
+            model = getattr(self, "model", None)
+            if model is not None:
+                metadata["model_name"] = model
+
+    def _cache_key(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]
+    ) -> tuple[str, str]:
+        from runwell.models.cache import cache_key
+
+        return cache_key(messages, self._llm_type, self._identifying_params, stop, kwargs)
+
+
+def _new_id(run: Run | None) -> str:
+    run_id = run.run_id if run is not None else None
+    return f"run-{run_id}" if run_id is not None else f"run-{os.urandom(16).hex()}"
+
+
+def _whole(chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """The message that chunks add up to."""
+    if not chunks:
+        raise ModelError("The model's stream ended without an answer.")
+    total = chunks[0]
+    return (total + list(chunks[1:]) if len(chunks) > 1 else total).to_message()
+
+
+def _text(chunk: AIMessageChunk) -> str:
+    return chunk.text
+
+
+def _as_chunk(message: AIMessage) -> AIMessageChunk:
+    """A whole answer as the only chunk of a stream."""
+    fields = {name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")}
+    from runwell.messages.calls import fragment_of
+
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    fragments = [{**fragment_of(call), "index": place} for place, call in enumerate(calls)]
+    return AIMessageChunk(**fields, tool_call_chunks=fragments or None, chunk_position="last")
+
+
+def _message_of(result: Any) -> Any:
+    if isinstance(result, BaseMessage):
+        return result
+    if isinstance(result, str):
+        return AIMessage(result)
+    raise UsageError(
+        f"A chat model gave {result!r}.",
+        hint="`_generate` returns ChatResult(generations=[ChatGeneration(message=AIMessage(...))]); `_stream` yields "
+        "ChatGenerationChunk(message=AIMessageChunk(...)).",
+    )
+
+
+def _nothing(model: BaseChatModel) -> ModelError:
+    return ModelError(f"{model!r}: the stream ended without an answer.")
+
+
+def _from_cache(found: Any, run: Run | None) -> AIMessage:
+    """A stored answer under an id of its own: a history may hold the same answer twice. It took no tokens this time."""
+    update = {"id": _new_id(run), "usage_metadata": None}
+    return found[0].message.model_copy(update=update)  # type: ignore[no-any-return]
+
+
+def _as_result(messages: Sequence[AIMessage]) -> LLMResult:
+    return LLMResult(generations=[[ChatGeneration(message)] for message in messages])
+
+
+def _from_plain(call: Callable[[], Any]) -> Any:
+    from runwell.drivers.sync import call_sync
+    from runwell.effects import Callee
+
+    return call_sync(Callee(None, call))
+
+
+async def _in_worker(call: Callable[[], T]) -> T:
+    from runwell.drivers.aio import in_worker
+
+    return await in_worker(call)
+
+
+async def _in_place(source: Iterator[T]) -> AsyncIterator[T]:
+    for item in source:
+        yield item
+
+
+class _Reporter:
+    """The `run_manager` of an observed call: passes tokens on. Its method may be awaited or not."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def run_id(self) -> Any:
+        return self._run.run_id
+
+    def on_llm_new_token(self, token: str, *, chunk: Any = None, **kwargs: Any) -> _Told:
+        self._run.token(chunk if chunk is not None else AIMessageChunk(token), token)
+        return _TOLD
+
+
+class _Told:
+    __slots__ = ()
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
+_TOLD = _Told()
+
+
+def _reporter(run: Run | None) -> _Reporter | None:
+    return _Reporter(run) if run is not None and run.watched else None

@@ -1,0 +1,128 @@
+"""From a string to a chat model: which provider a name means, and that provider's class."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from runwell.errors import InvalidConfig, MissingExtra, UnknownModel, nearest
+
+if TYPE_CHECKING:
+    from runwell.models.chat_model import BaseChatModel
+
+__all__ = ["infer_provider", "init_chat_model", "known_providers"]
+
+GROUP: Final = "runwell.providers"
+
+# Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
+_OURS: Final = {
+    "local": "runwell.providers.local:LocalChatModel",
+    "openai": "runwell.providers.openai:ChatOpenAI",
+}
+
+# A name alone decides only where one provider is meant beyond doubt. First match wins; the patterns do not overlap.
+_FAMILIES: Final = (
+    (re.compile(r"(ft:)?gpt-\d|o\d(-|$)|chatgpt-|codex-mini-latest$"), "openai"),
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gemini-"), "google_genai"),
+    (re.compile(r"((us|eu|apac|global)\.)?(amazon|anthropic|meta|mistral|cohere|ai21|deepseek|openai)\."), "bedrock_converse"),
+    (re.compile(r"(mistral|ministral|magistral|codestral|devstral|pixtral)-.*latest$"), "mistralai"),
+    (re.compile(r"command-(a|r)"), "cohere"),
+    (re.compile(r"grok-"), "xai"),
+    (re.compile(r"deepseek-(chat|reasoner)$"), "deepseek"),
+    (re.compile(r".+\.gguf$"), "local"),
+)
+
+# Open weights that many serve.
+_ANYBODY: Final = re.compile(r"(gpt-oss|llama|meta-llama|qwen|mistral|mixtral|gemma|phi|deepseek|smollm|granite|glm|kimi)", re.I)
+_OPEN_HOSTS: Final = ("local", "ollama", "openai")
+_OLLAMA_TAG: Final = re.compile(r"[\w./-]+:(latest|[\w.-]*\d+(\.\d+)?[bm][\w.-]*)\Z", re.I)
+
+
+@cache
+def _providers() -> dict[str, Any]:
+    """Where each provider's class is: `"module:Class"` for ours, an entry point for others."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, Any] = dict(_OURS)
+    for point in entry_points(group=GROUP):
+        if found.setdefault(point.name, point) is not point and point.value != _OURS.get(point.name):
+            raise InvalidConfig(
+                f"Two providers are called {point.name!r}: {found[point.name]} and {point.value}.",
+                hint=f"Uninstall one, or rename its {GROUP!r} entry point.",
+            )
+    return found
+
+
+def known_providers() -> list[str]:
+    """The prefixes that `init_chat_model` takes, in order."""
+    return sorted(_providers())
+
+
+def infer_provider(name: str) -> str:
+    """The provider a bare model name means beyond doubt; otherwise UnknownModel, with the candidates."""
+    for pattern, provider in _FAMILIES:
+        if pattern.match(name):
+            return provider
+    if _OLLAMA_TAG.match(name):
+        raise UnknownModel(
+            f"{name!r} starts with no known provider; known: {', '.join(known_providers())}.",
+            hint=f'It looks like an Ollama tag; if so: "ollama:{name}".',
+        )
+    if _ANYBODY.match(name):
+        candidates = ", ".join(f'"{host}:{name}"' for host in _OPEN_HOSTS)
+        raise UnknownModel(
+            f"{name!r} is served by many providers, and the name does not say which is meant.",
+            hint=f"Say it: {candidates} (with base_url= for an OpenAI-compatible server), ...",
+        )
+    prefix = name.partition(":")[0]
+    raise UnknownModel(
+        f"No provider is known for the model {name!r}{nearest(prefix, known_providers())}.",
+        hint=f'Write "provider:model"; known providers: {", ".join(known_providers())}.',
+    )
+
+
+def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: Any) -> BaseChatModel:
+    """The chat model that a string names, constructed with `kwargs` (temperature, max_tokens, timeout, base_url, ...).
+
+    `"openai:gpt-5.5"` names provider and model. Without a known prefix the whole string is taken as a model's name,
+    colons included, and its provider inferred if the family leaves no doubt (`gpt-5.5`, `claude-...`); it is never
+    guessed. `model_provider=` settles it, and then `model` is used as it stands.
+
+    Raises UnknownModel for a name that says too little, MissingExtra when the provider's part is not installed and
+    MissingApiKey when its key is not set, all before any network is used. A third party adds a provider with an entry
+    point in the group `runwell.providers`: a class that takes `model=` and keyword arguments.
+    """
+    if not isinstance(model, str) or not model.strip():
+        raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
+    if model_provider is not None:
+        return _load(model_provider.replace("-", "_"), model)(model=model, **kwargs)
+    prefix, colon, rest = model.partition(":")
+    prefix = prefix.replace("-", "_") if colon else ""
+    if prefix and prefix in _providers():
+        if not rest:
+            raise UnknownModel(f"{model!r} names a provider and no model.", hint=f'Write "{prefix}:<model>".')
+        return _load(prefix, model)(model=rest, **kwargs)
+    return _load(infer_provider(model), model)(model=model, **kwargs)
+
+
+def _load(provider: str, model: str) -> Any:
+    """The provider's class."""
+    place = _providers().get(provider)
+    if place is None:
+        raise UnknownModel(
+            f"{model!r} is a model of provider {provider!r}, which is not installed here"
+            f"{nearest(provider, known_providers())}.",
+            hint=f"Installed: {', '.join(known_providers())}. An adapter registers in the entry point group {GROUP!r}.",
+        )
+    try:
+        if isinstance(place, str):
+            module, _, name = place.partition(":")
+            return getattr(import_module(module), name)
+        return place.load()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "runwell":
+            raise
+        raise MissingExtra(f"The provider {provider!r}", provider) from error

@@ -1,0 +1,213 @@
+"""Messages, tools and answers as the OpenAI chat completions format writes them, and back.
+
+Many servers speak it, so adapters share this file. Nothing is lost on the way: what a server adds beyond the format is
+kept in `additional_kwargs` and sent back to it with the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runwell.errors import InvalidHistory
+from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
+from runwell.messages.chunks import AIMessageChunk
+from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.usage import UsageMetadata
+
+__all__ = ["chunk_from_wire", "message_from_wire", "messages_to_wire", "usage_from_wire"]
+
+_ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
+_ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
+
+# Blocks that the message carries elsewhere, or that this format has no place for and no need of.
+_NOT_SENT = frozenset(
+    {"tool_call", "tool_use", "invalid_tool_call", "tool_call_chunk", "reasoning", "thinking", "redacted_thinking"}
+)
+
+
+# -- to the wire
+
+
+def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """The request's `messages`. An image or file in a tool's result, for which the format has no place, follows in a
+    user message after the results of that turn. Raises InvalidHistory, naming the place, for what cannot be sent."""
+    wire: list[dict[str, Any]] = []
+    media: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        role = _ROLES.get(message.type)
+        if media and role != "tool":
+            wire.append({"role": "user", "content": media})
+            media = []
+        if role == "tool":
+            wire.append(_tool_result(message, media))
+        elif role == "assistant":
+            wire.append(_assistant(message))
+        else:
+            wire.append(_said(message, role or _other_role(message, index)))
+    if media:
+        wire.append({"role": "user", "content": media})
+    return wire
+
+
+def _other_role(message: BaseMessage, index: int) -> str:
+    if message.type.startswith("function"):
+        return "function"
+    role = getattr(message, "role", None)
+    if role is None:
+        raise InvalidHistory(
+            f"Message {index} is a {type(message).__name__}, which is an instruction to a history, not part of one.",
+            hint="Apply it first: add_messages(history, [RemoveMessage(...)]).",
+        )
+    return str(role)
+
+
+def _said(message: BaseMessage, role: str) -> dict[str, Any]:
+    wire: dict[str, Any] = {"role": role, "content": _parts(message.content)}
+    if role == "system" and message.additional_kwargs.get("role") == "developer":
+        wire["role"] = "developer"
+    if message.name is not None:
+        wire["name"] = message.name
+    return wire
+
+
+def _assistant(message: Any) -> dict[str, Any]:
+    extra = message.additional_kwargs
+    wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(message.content)}
+    calls = message.tool_calls
+    if calls or message.invalid_tool_calls:
+        wire["tool_calls"] = [_call(call["name"], json_text(call["args"]), call["id"]) for call in calls] + [
+            _call(call["name"] or "", call["args"] or "", call["id"]) for call in message.invalid_tool_calls
+        ]
+    if not wire["content"] and (calls or message.invalid_tool_calls or "refusal" in extra or "function_call" in extra):
+        wire["content"] = None
+    if message.name is not None:
+        wire["name"] = message.name
+    return wire
+
+
+def _call(name: str, arguments: str, id: str | None) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _tool_result(message: Any, media: list[dict[str, Any]]) -> dict[str, Any]:
+    content = message.content
+    if not isinstance(content, str):
+        parts = _parts(content)
+        texts = [part for part in parts if part.get("type") == "text"]
+        others = [part for part in parts if part.get("type") != "text"]
+        if others:
+            media.append({"type": "text", "text": f"From the result of the tool call {message.tool_call_id}:"})
+            media.extend(others)
+        content = texts or "(see the next message)"
+    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+
+
+def _parts(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if isinstance(block, str):
+            parts.append({"type": "text", "text": block})
+        elif block.get("type") not in _NOT_SENT:
+            parts.append(_part(block))
+    return parts
+
+
+def _part(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A standard block as the format's own; anything else goes as it is, for the server to judge."""
+    kind = block.get("type")
+    if kind in ("text", "output_text", "input_text"):
+        return {"type": "text", "text": block.get("text", "")}
+    if kind == "text-plain":
+        return {"type": "text", "text": block.get("text", "")}
+    if kind == "image" and ("url" in block or "base64" in block):
+        image = {"url": block["url"] if block.get("url") else _data_url(block, "image/png")}
+        detail = block.get("detail") or (block.get("extras") or {}).get("detail")
+        return {"type": "image_url", "image_url": {**image, **({"detail": detail} if detail else {})}}
+    if kind == "audio" and "base64" in block:
+        form = str(block.get("mime_type", "audio/wav")).partition("/")[2].removeprefix("x-")
+        return {"type": "input_audio", "input_audio": {"data": block["base64"], "format": _AUDIO.get(form, form)}}
+    if kind == "file" and ("file_id" in block or "base64" in block):
+        if block.get("file_id"):
+            return {"type": "file", "file": {"file_id": block["file_id"]}}
+        name = block.get("filename") or (block.get("extras") or {}).get("filename") or "file"
+        return {"type": "file", "file": {"filename": name, "file_data": _data_url(block, "application/pdf")}}
+    if kind == "non_standard" and isinstance(block.get("value"), Mapping):
+        return dict(block["value"])
+    return dict(block)
+
+
+_AUDIO = {"mpeg": "mp3", "wave": "wav"}
+
+
+def _data_url(block: Mapping[str, Any], kind: str) -> str:
+    return f"data:{block.get('mime_type') or kind};base64,{block['base64']}"
+
+
+# -- from the wire
+
+_MESSAGE_FIELDS = frozenset({"role", "content", "tool_calls", "name"})
+
+
+def message_from_wire(wire: Mapping[str, Any], usage: Mapping[str, Any] | None = None) -> AIMessage:
+    """A model's answer. Calls with broken arguments are in `invalid_tool_calls`, with the text as the model wrote it."""
+    content = wire.get("content")
+    calls, broken = parse_calls([_fragment(call, None) for call in wire.get("tool_calls") or ()])
+    return AIMessage(
+        content if content is not None else "",
+        name=wire.get("name"),
+        tool_calls=calls,
+        invalid_tool_calls=broken,
+        additional_kwargs={k: v for k, v in wire.items() if k not in _MESSAGE_FIELDS and v is not None},
+        usage_metadata=usage_from_wire(usage) if usage else None,
+    )
+
+
+def chunk_from_wire(
+    delta: Mapping[str, Any], *, usage: Mapping[str, Any] | None = None, metadata: dict[str, Any] | None = None
+) -> AIMessageChunk:
+    """A piece of a model's answer. Call fragments that carry no index are numbered by their place in the delta."""
+    calls = delta.get("tool_calls")
+    extra = {k: v for k, v in delta.items() if v is not None and k not in _MESSAGE_FIELDS}
+    return AIMessageChunk(
+        delta.get("content") or "",
+        tool_call_chunks=[_fragment(call, place) for place, call in enumerate(calls)] if calls else None,
+        additional_kwargs=extra,
+        response_metadata=metadata,
+        usage_metadata=usage_from_wire(usage) if usage else None,
+    )
+
+
+def _fragment(call: Mapping[str, Any], place: int | None) -> Any:
+    function = call.get("function") or call.get("custom") or {}
+    arguments = function.get("arguments", function.get("input"))
+    if arguments is not None and not isinstance(arguments, str):  # some servers send them parsed
+        arguments = json_text(arguments)
+    index = call.get("index")
+    return tool_call_chunk(
+        name=function.get("name") or None,
+        args=arguments,
+        id=call.get("id") or None,
+        index=index if index is not None else place,
+    )
+
+
+def usage_from_wire(usage: Mapping[str, Any]) -> UsageMetadata:
+    """Tokens used, under our names; details only where the server says them."""
+    given, made = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    result: UsageMetadata = {
+        "input_tokens": given,
+        "output_tokens": made,
+        "total_tokens": usage.get("total_tokens") or given + made,
+    }
+    told = usage.get("prompt_tokens_details") or {}
+    into = {"audio": told.get("audio_tokens"), "cache_read": told.get("cached_tokens")}
+    if any(value is not None for value in into.values()):
+        result["input_token_details"] = {k: v for k, v in into.items() if v is not None}  # type: ignore[typeddict-item]
+    told = usage.get("completion_tokens_details") or {}
+    out = {"audio": told.get("audio_tokens"), "reasoning": told.get("reasoning_tokens")}
+    if any(value is not None for value in out.values()):
+        result["output_token_details"] = {k: v for k, v in out.items() if v is not None}  # type: ignore[typeddict-item]
+    return result

@@ -1,0 +1,63 @@
+"""What turns text into vectors."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from runwell.errors import UsageError
+
+__all__ = ["Embeddings"]
+
+Vector = list[float]
+
+
+class Embeddings(ABC):
+    """Text to vectors of one fixed length, so that texts of like meaning lie close.
+
+    A subclass writes `embed_documents` or `aembed_documents`, and gets the rest in both colours. It also writes
+    `embed_query` (or `aembed_query`) where the model treats questions and documents differently; otherwise a query is
+    embedded as a document.
+    """
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector per text, in order."""
+        own = type(self).aembed_documents
+        if own is Embeddings.aembed_documents:
+            raise _unwritten(self)
+        from runwell.drivers.sync import call_sync
+        from runwell.effects import Callee
+
+        return call_sync(Callee(None, self.aembed_documents), texts)
+
+    async def aembed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector per text, in order. A plain implementation runs in a worker thread."""
+        if type(self).embed_documents is Embeddings.embed_documents:
+            raise _unwritten(self)
+        from runwell.drivers.aio import in_worker
+
+        return await in_worker(self.embed_documents, texts)
+
+    def embed_query(self, text: str) -> Vector:
+        """The vector to search with."""
+        if type(self).aembed_query is not Embeddings.aembed_query:
+            from runwell.drivers.sync import call_sync
+            from runwell.effects import Callee
+
+            return call_sync(Callee(None, self.aembed_query), text)
+        return self.embed_documents([text])[0]
+
+    async def aembed_query(self, text: str) -> Vector:
+        """The vector to search with. A plain implementation runs in a worker thread."""
+        if type(self).embed_query is not Embeddings.embed_query:
+            from runwell.drivers.aio import in_worker
+
+            return await in_worker(self.embed_query, text)
+        return (await self.aembed_documents([text]))[0]
+
+
+def _unwritten(embeddings: Embeddings) -> UsageError:
+    return UsageError(
+        f"{type(embeddings).__name__} writes neither embed_documents nor aembed_documents.",
+        hint="Write one of them; the other follows.",
+    )
