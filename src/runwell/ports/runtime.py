@@ -73,13 +73,26 @@ class TaskScope:
 
     `answers` are the values already given to this task's interrupts, in order. `asked` counts the
     interrupts reached so far. `records` are results kept from an earlier attempt, by key; what the attempt
-    adds is kept with its pause or failure.
+    adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called.
     """
 
-    __slots__ = ("answers", "asked", "can_pause", "in_process", "path", "records", "runtime", "task_id")
+    __slots__ = (
+        "answers",
+        "asked",
+        "can_pause",
+        "children",
+        "in_process",
+        "node",
+        "path",
+        "records",
+        "run",
+        "runtime",
+        "task_id",
+    )
 
-    def __init__(self, task_id: str, runtime: Runtime[Any], path: str = "") -> None:
+    def __init__(self, task_id: str, node: str, runtime: Runtime[Any], path: str = "") -> None:
         self.task_id = task_id
+        self.node = node
         self.path = path
         self.runtime = runtime
         self.answers: list[Any] = []
@@ -87,6 +100,8 @@ class TaskScope:
         self.records: dict[str, Any] = {}
         self.can_pause = False
         self.in_process: Callable[[Any], Any] | None = None
+        self.run: Any = None
+        self.children = 0
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)

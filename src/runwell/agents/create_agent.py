@@ -1,0 +1,281 @@
+"""create_agent: a model, tools and middleware as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, get_type_hints
+
+from runwell.agents.history import abandoned_answers
+from runwell.agents.hook_nodes import hook_node
+from runwell.agents.limits import AgentLimits, Budget
+from runwell.agents.middleware.human_in_the_loop import HumanInTheLoopMiddleware
+from runwell.agents.middleware.middleware import AgentMiddleware
+from runwell.agents.model_node import model_node
+from runwell.agents.routing import after_model, after_tools
+from runwell.agents.setup import OnToolError, Setup
+from runwell.agents.state import PRIVATE, AgentState, Ledger
+from runwell.agents.structured_output import ToolStrategy, strategy_of
+from runwell.agents.tool_node import tool_node
+from runwell.drivers.colour import callee
+from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
+from runwell.graph.builder import StateGraph
+from runwell.graph.compiled import CompiledStateGraph
+from runwell.messages.convert import convert_to_messages
+from runwell.messages.message import SystemMessage, ToolMessage
+from runwell.ports.command import START
+from runwell.tools.base_tool import BaseTool
+from runwell.tools.toolbox import as_tools
+
+__all__ = ["create_agent"]
+
+Approvals = Literal["off", "destructive", "all"] | Sequence[str] | Mapping[str, Any]
+
+NO_STEP_LIMIT = 1_000_000
+"""An agent is bounded by its Budget; a `recursion_limit` in the config still counts."""
+
+
+def create_agent(
+    model: Any,
+    tools: Sequence[Any] | None = None,
+    *,
+    system_prompt: str | SystemMessage | Callable[[Any], Any] | None = None,
+    middleware: Sequence[AgentMiddleware] = (),
+    response_format: Any = None,
+    state_schema: type | None = None,
+    context_schema: type | None = None,
+    checkpointer: Any = None,
+    store: Any = None,
+    interrupt_before: Sequence[str] = (),
+    interrupt_after: Sequence[str] = (),
+    debug: bool = False,
+    name: str = "agent",
+    budget: Budget | None = None,
+    approvals: Approvals = "off",
+    on_tool_error: OnToolError = "default",
+    extra: Literal["forbid", "ignore"] = "forbid",
+    done: Callable[[Any], Any] | None = None,
+    limits: AgentLimits | None = None,
+    replace_tools: bool = False,
+) -> CompiledStateGraph:
+    """An agent: the model is asked, the tools it calls are run, and so on until it answers.
+
+    Call it with `agent.invoke({"messages": [{"role": "user", "content": "..."}]})`; the answer is the last of the result's
+    `messages`. `stream(..., stream_mode="messages")` gives its tokens. All of it works in both colours, whatever the colour of
+    tools and middleware.
+
+    `model` is a chat model or a string such as `"openai:gpt-5"` or `"local:qwen2.5-coder-0.5b"`. `tools` are functions with
+    type hints and a docstring, `@tool`s, or `ProviderTool`s. `system_prompt` (or a function of the runtime that gives it) is
+    put before the history at each call and never stored. `response_format` (a Pydantic model, dataclass, TypedDict, JSON
+    schema, or a strategy) makes the agent end with `result["structured_response"]`. With a `checkpointer` a conversation
+    goes on under its `thread_id`, and a run can pause, or be resumed after a crash.
+
+    `budget` bounds a run (default: 200 model calls). `approvals` asks a person before tools run: "destructive" ones, "all", some by
+    name, or as for `HumanInTheLoopMiddleware`. `on_tool_error`: which errors of tools the model is told ("default": the tool's own
+    `ToolError`, bad arguments and errors of the outside; "message": all; "raise": none; or a function of (error, tool_call)).
+    `done(state)` judges a final answer: True accepts it, a reason sends it back. `limits` holds the rarer settings.
+
+    Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be wrong.
+    """
+    chat = _model(model)
+    hooks = list(middleware)
+    found = as_tools(
+        [*(tool for each in hooks for tool in each.tools), *(tools or ())],
+        server_side=getattr(chat, "server_side_tools", ()),
+        replace=replace_tools,
+    )
+    gate = _gate(approvals, found)
+    if gate is not None:
+        hooks.append(gate)
+    _check_middleware(hooks, found)
+    strategy = strategy_of(response_format, chat)
+    if isinstance(strategy, ToolStrategy):
+        for shape in strategy.shapes:
+            if shape in found:
+                raise DuplicateTool(
+                    f"The response_format {shape!r} has the name of a tool: {found[shape].origin}.",
+                    hint="Rename the tool or the schema.",
+                )
+    system: Any = system_prompt
+    if isinstance(system_prompt, str):
+        system = SystemMessage(system_prompt)
+    elif callable(system_prompt):
+        system = callee(system_prompt, cheap=True)
+    setup = Setup(
+        name=name,
+        model=chat,
+        tools=found,
+        system=system,
+        middleware=tuple(hooks),
+        response_format=strategy,
+        budget=budget or Budget(),
+        limits=limits or AgentLimits(),
+        on_tool_error=on_tool_error,
+        done=callee(done, cheap=True) if done is not None else None,
+    )
+    graph = _graph(setup, state_schema, context_schema)
+    pauses = tuple(reason for each in hooks if (reason := each.pauses()))
+    if checkpointer is False and pauses:
+        raise NoCheckpointer(
+            f"{name!r} may pause ({'; '.join(pauses)}), and checkpointer=False means that nothing can save the pause.",
+            hint="Give it a checkpointer, or leave the argument out to use the one of a graph around it.",
+        )
+    agent: CompiledStateGraph = graph.compile(
+        checkpointer,
+        store=store,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+        name=name,
+        debug=debug,
+        extra=extra,
+    )
+    agent.pauses = pauses
+    agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
+    agent.default_limit = NO_STEP_LIMIT
+    agent.default_concurrency = setup.limits.max_concurrency
+    agent.on_input = _on_input(setup)
+    if strategy is not None:
+        agent.types = _shapes(strategy)
+    return agent
+
+
+def _model(model: Any) -> Any:
+    if not isinstance(model, str):
+        return model
+    from runwell.models.init import init_chat_model
+
+    return init_chat_model(model)
+
+
+def _gate(approvals: Approvals, tools: Mapping[str, Any]) -> HumanInTheLoopMiddleware | None:
+    """The middleware that `approvals=` stands for."""
+    if approvals == "off":
+        return None
+    local = {name: tool for name, tool in tools.items() if isinstance(tool, BaseTool)}
+    chosen: Mapping[str, Any]
+    if approvals == "destructive":
+        chosen = {name: True for name, tool in local.items() if tool.destructive}
+    elif approvals == "all":
+        chosen = dict.fromkeys(local, True)
+    elif isinstance(approvals, Mapping):
+        chosen = approvals
+    elif isinstance(approvals, str):
+        raise InvalidInput(
+            f"approvals={approvals!r}.", hint='It is "off", "destructive", "all", a list of tool names, or a dict.'
+        )
+    else:
+        chosen = dict.fromkeys(approvals, True)
+    return HumanInTheLoopMiddleware(chosen) if chosen else None
+
+
+def _check_middleware(middleware: Sequence[Any], tools: dict[str, Any]) -> None:
+    names: set[str] = set()
+    for each in middleware:
+        if not isinstance(each, AgentMiddleware):
+            raise InvalidInput(
+                f"middleware holds {each!r:.200}, which is not a middleware.",
+                hint="Pass instances of AgentMiddleware, or functions decorated with @before_model, @wrap_tool_call, …",
+            )
+        if each.name in names:
+            raise InvalidInput(
+                f"Two middlewares are called {each.name!r}.", hint="Give one another name (its `name` property)."
+            )
+        names.add(each.name)
+        each.check(tools)
+
+
+def _graph(setup: Setup, state_schema: type | None, context_schema: type | None) -> StateGraph[Any]:
+    """The nodes there are for these parts, and nothing else."""
+    keys = _keys(setup, state_schema)
+    state = TypedDict("AgentState", {**keys, **get_type_hints(Ledger, include_extras=True)}, total=False)  # type: ignore[misc]
+    given = {name: hint for name, hint in keys.items() if name not in ("structured_response", "stopped")}
+    graph: StateGraph[Any] = StateGraph(
+        state,
+        context_schema,
+        input_schema=TypedDict("AgentInput", given, total=False),  # type: ignore[misc]
+        output_schema=TypedDict("AgentOutput", keys, total=False),  # type: ignore[misc]
+    )
+    hooks = setup.hooks
+    loop, end = setup.loop, setup.end
+    graph.add_node("model", model_node(setup), destinations=(loop, end))
+    places = [loop, end, *(["tools"] if setup.has_tools else [])]
+    entry = loop
+    for name in ("before_agent", "before_model", "after_model", "after_agent"):
+        if hooks[name]:
+            jumps = {setup.place(jump) for hook in hooks[name] for jump in hook.jumps}
+            graph.add_node(name, hook_node(setup, name), destinations=tuple(sorted(jumps)), quiet=True)
+    if hooks["before_agent"]:
+        graph.add_edge("before_agent", loop)
+        entry = "before_agent"
+    graph.add_edge(START, entry)
+    if hooks["before_model"]:
+        graph.add_edge("before_model", "model")
+    decider = "model"
+    if hooks["after_model"]:
+        graph.add_edge("model", "after_model")
+        decider = "after_model"
+
+    def after_the_model(state: Any) -> Any:
+        return after_model(setup, state)
+
+    def after_the_tools(state: Any) -> Any:
+        return after_tools(setup, state)
+
+    graph.add_conditional_edges(decider, after_the_model, places, joint=True)
+    if setup.has_tools:
+        graph.add_node("tools", tool_node(setup))
+        graph.add_conditional_edges("tools", after_the_tools, places, joint=True)
+    return graph
+
+
+def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:
+    """The state's keys with their annotations: the agent's own, the middlewares', the caller's."""
+    keys: dict[str, Any] = {}
+    for schema in (AgentState, *(each.state_schema for each in setup.middleware), state_schema):
+        if schema is None:
+            continue
+        keys.update(get_type_hints(schema, include_extras=True))
+    for name in PRIVATE:
+        keys.pop(name, None)
+    return keys
+
+
+def _on_input(setup: Setup) -> Callable[[Any, list[Any]], list[Any]]:
+    """What a new input does first: calls of an unfinished run are answered, what the last run left is cleared."""
+
+    def on_input(run: Any, writes: list[Any]) -> list[Any]:
+        values = run.values
+        history = values.get("messages") or []
+        given = dict(writes)
+        new = convert_to_messages(_as_list(given["messages"])) if given.get("messages") else []
+        if not new and not history:
+            raise InvalidInput(
+                f"Agent {setup.name!r} got no messages, and its thread has none.",
+                hint='Pass {"messages": [{"role": "user", "content": "..."}]}.',
+            )
+        answered = {message.tool_call_id for message in new if isinstance(message, ToolMessage)}
+        missing = [answer for answer in abandoned_answers(history) if answer.tool_call_id not in answered]
+        if new or missing:
+            given["messages"] = [*missing, *new]
+        given["ledger"] = {}
+        for name in ("structured_response", "stopped"):
+            if values.get(name) is not None:
+                given[name] = None
+        return list(given.items())
+
+    return on_input
+
+
+def _as_list(messages: Any) -> list[Any]:
+    return list(messages) if isinstance(messages, list) else [messages]
+
+
+def _shapes(strategy: Any) -> frozenset[type]:
+    """The classes a structured answer may be, so that it can be saved."""
+    from runwell.persistence.serialization import reachable_types
+
+    shapes = strategy.shapes.values() if isinstance(strategy, ToolStrategy) else [strategy.shape]
+    found: set[type] = set()
+    for shape in shapes:
+        if isinstance(shape.schema, type):
+            found |= reachable_types(shape.schema)
+    return frozenset(found)

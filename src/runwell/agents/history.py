@@ -1,0 +1,40 @@
+"""Reading an agent's history: which calls are open, what a new input must answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
+
+__all__ = ["abandoned_answers", "last_reply", "open_calls"]
+
+
+def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
+    """The newest AI message, and the ids of calls answered after it."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            return message, answered
+    return None, answered
+
+
+def open_calls(messages: Sequence[BaseMessage]) -> list[Any]:
+    """The newest AI message's tool calls that nothing has answered yet, in the order asked."""
+    reply, answered = last_reply(messages)
+    return [] if reply is None else [call for call in reply.tool_calls if call["id"] not in answered]
+
+
+def abandoned_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    """An error for each open call of a run that did not finish, so that a new input finds a valid history."""
+    return [
+        ToolMessage(
+            "This call was not finished: the run was interrupted before it had a result.",
+            tool_call_id=call["id"],
+            name=call["name"],
+            status="error",
+        )
+        for call in open_calls(messages)
+    ]

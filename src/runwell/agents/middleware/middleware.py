@@ -1,0 +1,111 @@
+"""Middleware: hooks before, after and around what an agent does, written once in either colour."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from runwell.drivers.colour import is_async
+from runwell.effects import Callee
+from runwell.errors import InvalidInput
+from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
+
+__all__ = ["HOOKS", "JUMPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
+
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
+"""Hooks that see the state between steps."""
+WRAPS = ("wrap_model_call", "wrap_tool_call")
+"""Hooks around a call."""
+JUMPS = ("model", "tools", "end")
+"""Where a hook may send the agent."""
+
+
+class AgentMiddleware:
+    """Derive from it and write any of the hooks, plain or `async`: each works in both kinds of run.
+
+    `before_agent(state, runtime)`, `before_model`, `after_model`, `after_agent` return None, or a dict for the state;
+    `"jump_to"` in it (`"model"`, `"tools"`, `"end"`) goes there instead, if the hook is marked with
+    `@hook_config(can_jump_to=[...])`. `wrap_model_call(request, handler)` returns what `handler(request)` gives, or
+    anything in its place; `wrap_tool_call(request, handler)` likewise. Plain before/after hooks must not block.
+
+    `before_*` run in the order given, `after_*` in reverse, the first `wrap_*` is the outermost. `state_schema` adds
+    keys to the agent's state, `tools` adds tools. `name` must be unique in an agent.
+    """
+
+    state_schema: ClassVar[type | None] = None
+    tools: Sequence[Any] = ()
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def before_agent(self, state: Any, runtime: Any) -> Any:
+        """Once, before anything else in a run."""
+
+    def before_model(self, state: Any, runtime: Any) -> Any:
+        """Before each model call."""
+
+    def after_model(self, state: Any, runtime: Any) -> Any:
+        """After each model call, before its tool calls run."""
+
+    def after_agent(self, state: Any, runtime: Any) -> Any:
+        """Once, at the end of a run that finishes."""
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+        """Around each model call."""
+        return handler(request)
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Around each tool call."""
+        return handler(request)
+
+    def pauses(self) -> str | None:
+        """Why a run may pause because of this middleware; None if it does not."""
+        return None
+
+    def check(self, tools: dict[str, Any]) -> None:
+        """Called when the agent is built, with all its tools by name: raise for a setting that cannot work."""
+
+
+class Hook:
+    """One hook of one middleware, ready to be called."""
+
+    __slots__ = ("callee", "jumps", "owner")
+
+    def __init__(self, owner: AgentMiddleware, callee: Callee[Any], jumps: tuple[str, ...]) -> None:
+        self.owner = owner
+        self.callee = callee
+        self.jumps = jumps
+
+
+def hook_config(*, can_jump_to: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Says where a hook may jump to: any of "model", "tools", "end"."""
+    for target in can_jump_to:
+        if target not in JUMPS:
+            raise InvalidInput(f"A hook cannot jump to {target!r}.", hint=f"It can jump to {', '.join(JUMPS)}.")
+
+    def mark(function: Any) -> Any:
+        function.__runwell_can_jump_to__ = tuple(can_jump_to)
+        return function
+
+    return mark
+
+
+def _written(owner: AgentMiddleware, name: str) -> Any:
+    """The hook if the middleware's class (or the object) has its own, else None."""
+    own = inspect.getattr_static(owner, name, None)
+    return getattr(owner, name) if own is not None and own is not getattr(AgentMiddleware, name, None) else None
+
+
+def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Hook]:
+    """The hooks called `name`, in the order of the middleware. An `a`-prefixed twin is used in async runs."""
+    found: list[Hook] = []
+    for owner in middleware:
+        plain, twin = _written(owner, name), _written(owner, f"a{name}")
+        if plain is None and twin is None:
+            continue
+        sync, aio = (None, plain) if plain is not None and is_async(plain) else (plain, None)
+        jumps = tuple(getattr(plain or twin, "__runwell_can_jump_to__", ()))
+        found.append(Hook(owner, Callee(sync, twin or aio, cheap=name in HOOKS), jumps))
+    return found

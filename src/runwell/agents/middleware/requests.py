@@ -1,0 +1,98 @@
+"""What is handed to hooks around a model call and a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, TypeVar
+
+from runwell.errors import InvalidInput, nearest
+from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
+from runwell.ports.command import Command
+from runwell.ports.runtime import Runtime
+
+__all__ = ["ExtendedModelResponse", "ModelCallResult", "ModelRequest", "ModelResponse", "ToolCallRequest"]
+
+R = TypeVar("R")
+
+
+def _overridden(value: Any, changes: Mapping[str, Any]) -> Any:
+    known = {f.name for f in fields(value)}
+    for name in changes:
+        if name not in known:
+            raise InvalidInput(
+                f"{type(value).__name__}.override() has no {name!r}{nearest(name, known)}.",
+                hint=f"It takes {sorted(known)}.",
+            )
+    return replace(value, **changes)
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelRequest:
+    """One call of the model, before it is made. Give the handler a changed copy: `request.override(messages=...)`.
+
+    `messages` is the history without the system message. `tools` are those the model is offered. `state` is the agent's
+    state (not to be changed), `model_settings` are further keyword arguments for the model.
+    """
+
+    model: Any
+    messages: list[BaseMessage]
+    system_message: SystemMessage | None = None
+    tools: list[Any] = field(default_factory=list)
+    tool_choice: Any = None
+    response_format: Any = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    runtime: Runtime[Any] = field(default_factory=Runtime)
+    model_settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system message's text."""
+        return self.system_message.text if self.system_message is not None else None
+
+    def override(self, **changes: Any) -> ModelRequest:
+        """A copy with some fields changed; `system_prompt="..."` is taken too."""
+        if "system_prompt" in changes:
+            prompt = changes.pop("system_prompt")
+            changes["system_message"] = SystemMessage(prompt) if prompt is not None else None
+        return _overridden(self, changes)  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class ModelResponse(Generic[R]):
+    """What came of a model call: `result` messages (the reply last), and a `structured_response` parsed from it."""
+
+    result: list[BaseMessage]
+    structured_response: R | None = None
+
+
+@dataclass(slots=True)
+class ExtendedModelResponse(Generic[R]):
+    """A model response and a `Command` whose update goes into the state with it."""
+
+    model_response: ModelResponse[R]
+    command: Command[Any] | None = None
+
+
+ModelCallResult = ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]
+"""What a `wrap_model_call` hook may return."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolCallRequest:
+    """One tool call, before it is made. `tool` is None when the model named one that does not exist.
+
+    Give the handler a changed copy: `request.override(tool_call={**request.tool_call, "args": ...})`.
+    """
+
+    tool_call: dict[str, Any]
+    tool: Any
+    state: Mapping[str, Any]
+    runtime: Any
+
+    def override(self, **changes: Any) -> ToolCallRequest:
+        """A copy with some fields changed."""
+        return _overridden(self, changes)  # type: ignore[no-any-return]
+
+
+ToolHandler = Callable[[ToolCallRequest], Any]

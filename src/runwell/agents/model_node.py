@@ -1,0 +1,334 @@
+"""The node that calls the model and takes in what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runwell.agents.limits import spent_after
+from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
+from runwell.agents.setup import Setup, settings_key
+from runwell.agents.structured_output import (
+    MultipleStructuredOutputsError,
+    ProviderStrategy,
+    StructuredOutputValidationError,
+    ToolStrategy,
+)
+from runwell.drivers.colour import callee
+from runwell.effects import Call, Callee, CallHook, Now, flow
+from runwell.errors import BudgetExceeded, InvalidInput, InvalidUpdateError, OutputParserException, StructuredOutputError
+from runwell.graph.engine import Task
+from runwell.messages.calls import ensure_call_ids
+from runwell.messages.history import fresh_reply_id
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.ports.command import Command
+
+__all__ = ["model_node"]
+
+
+def model_node(setup: Setup) -> Callable[[Task], Any]:
+    """The model's node. What comes next is left to the graph's edges."""
+
+    @flow
+    async def model(task: Task) -> Any:
+        ledger = task.values.get("ledger") or {}
+        if not task.values.get("messages"):
+            raise InvalidInput(
+                f"Agent {setup.name!r} has no messages to answer.",
+                hint='Pass {"messages": [...]} with at least one message.',
+            )
+        if setup.budget.seconds is not None:
+            ledger = {"began": await Now(), **ledger}
+        over = setup.budget.reached(ledger, await Now())
+        if over is not None:
+            return _stopped(setup, over)
+        request = await _request(setup, task)
+        response, extra = _response(setup, await _around(setup, 0, request))
+        taken = await _take_in(setup, task, response, ledger)
+        return [*extra, taken] if extra else taken
+
+    return model
+
+
+def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
+    if setup.budget.on_limit == "raise":
+        raise over
+    return Command(update={"stopped": f"{over.kind}: {over.value} of {over.limit}"}, goto=setup.end)
+
+
+# -- asking
+
+
+async def _request(setup: Setup, task: Task) -> ModelRequest:
+    system = setup.system
+    if isinstance(system, Callee):
+        made = await Call(system, task.runtime)
+        system = SystemMessage(made) if isinstance(made, str) else made
+    return ModelRequest(
+        model=setup.model,
+        messages=task.values["messages"],
+        system_message=system,
+        tools=setup.offered,
+        response_format=setup.response_format,
+        state=task.values,
+        runtime=task.runtime,
+    )
+
+
+async def _around(setup: Setup, index: int, request: ModelRequest) -> Any:
+    """The model call, inside the wrap_model_call hooks from `index` on."""
+    hooks = setup.hooks["wrap_model_call"]
+    if index < len(hooks):
+        return await CallHook(hooks[index].callee, request, lambda changed: _around_checked(setup, index + 1, changed))
+    return await _ask(setup, request)
+
+
+async def _around_checked(setup: Setup, index: int, request: Any) -> ModelResponse[Any]:
+    """What a hook's handler gives: always a ModelResponse."""
+    if not isinstance(request, ModelRequest):
+        raise InvalidUpdateError(
+            f"A wrap_model_call hook called its handler with {request!r:.200}.",
+            hint="Call handler(request), or handler(request.override(...)).",
+        )
+    made, _ = _response(setup, await _around(setup, index, request))
+    return made
+
+
+async def _ask(setup: Setup, request: ModelRequest) -> ModelResponse[Any]:
+    messages = request.messages
+    if request.system_message is not None:
+        messages = [request.system_message, *messages]
+    reply = await Call(_bound(setup, request), messages)
+    if not isinstance(reply, AIMessage):
+        raise InvalidUpdateError(
+            f"The model {request.model!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
+        )
+    return ModelResponse([reply])
+
+
+def _bound(setup: Setup, request: ModelRequest) -> Callee[Any]:
+    """The model with the request's tools, tool choice and format bound; made once for each combination."""
+    key = (
+        id(request.model),
+        tuple(map(id, request.tools)),
+        request.tool_choice if isinstance(request.tool_choice, str) else repr(request.tool_choice),
+        id(request.response_format),
+        settings_key(request.model_settings) if request.model_settings else (),
+    )
+    known = setup.bound.get(key)
+    if known is not None:
+        return known[0]  # type: ignore[no-any-return]
+    tools, choice, settings = list(request.tools), request.tool_choice, dict(request.model_settings)
+    strategy = request.response_format
+    if isinstance(strategy, ToolStrategy):
+        tools.extend(strategy.tools())
+        if choice is None and strategy.tool_choice == "any":
+            choice = "any"
+    elif isinstance(strategy, ProviderStrategy):
+        settings.update(strategy.settings())
+    model = request.model
+    if tools:
+        model = model.bind_tools(tools, **({"tool_choice": choice} if choice is not None else {}), **settings)
+    elif settings:
+        model = model.bind(**settings)
+    made = callee(model)
+    if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
+        setup.bound[key] = (made, request.model, tuple(request.tools), strategy)  # held, so that ids stay theirs
+    return made
+
+
+def _response(setup: Setup, made: Any) -> tuple[ModelResponse[Any], list[Any]]:
+    """What came out of the hooks, and updates that came with it."""
+    extra: list[Any] = []
+    if isinstance(made, ExtendedModelResponse):
+        if made.command is not None and made.command.update is not None:
+            extra.append(made.command.update)
+        made = made.model_response
+    if isinstance(made, AIMessage):
+        made = ModelResponse([made])
+    if not isinstance(made, ModelResponse) or not made.result:
+        raise InvalidUpdateError(
+            f"A wrap_model_call hook returned {made!r:.200}.",
+            hint="Return what handler(request) gave, a ModelResponse, or an AIMessage.",
+        )
+    return made, extra
+
+
+# -- taking in the answer
+
+
+async def _take_in(setup: Setup, task: Task, response: ModelResponse[Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """The state's update from what the model said: the reply, answers to calls that will not run, what is used up."""
+    *before, reply = response.result
+    if not isinstance(reply, AIMessage):
+        return {"messages": response.result, "ledger": spent_after(ledger, None, 0)}
+    reply = fresh_reply_id(task.values["messages"], ensure_call_ids(reply))
+    strategy = setup.response_format
+    shapes = strategy.shapes if isinstance(strategy, ToolStrategy) else {}
+    calls = [call for call in reply.tool_calls if call["name"] not in shapes]
+    told: list[BaseMessage] = [_malformed(call) for call in reply.invalid_tool_calls]
+    ledger = {k: v for k, v in ledger.items() if k != "ask_again"}
+    update: dict[str, Any] = {}
+    if task.values.get("structured_response") is not None:
+        update["structured_response"] = None
+
+    repairs = ledger.get("repairs", 0) + 1 if reply.invalid_tool_calls and not reply.tool_calls else 0
+    if repairs > setup.limits.max_repairs:
+        update["stopped"] = f"malformed tool calls, {repairs} times in a row"
+
+    answers = [call for call in reply.tool_calls if call["name"] in shapes]
+    if isinstance(strategy, ToolStrategy) and answers:
+        told += _structured(setup, strategy, reply, answers, calls, update, ledger)
+        if strategy.on_mixed == "reject" and calls:
+            told += [_refused(call, "Give the final answer and call other tools in separate turns.") for call in calls]
+            calls = []
+    elif isinstance(strategy, ProviderStrategy) and not reply.tool_calls and not reply.invalid_tool_calls:
+        told += _native(setup, strategy, reply, response, update, ledger)
+    elif isinstance(strategy, ToolStrategy) and not reply.tool_calls and not reply.invalid_tool_calls:
+        told += _plain_text(setup, strategy, reply, ledger)
+    if response.structured_response is not None:
+        update["structured_response"] = response.structured_response
+
+    limit = setup.budget.tool_calls
+    if limit is not None:
+        allowed = max(0, limit - ledger.get("tool_calls", 0))
+        told += [_refused(call, f"The limit of {limit} tool calls is reached.") for call in calls[allowed:]]
+        calls = calls[:allowed]
+    finished = not calls and not told and not reply.tool_calls
+    if finished and setup.done is not None:
+        told += await _judged(setup, task, reply, update, ledger)
+    ledger = spent_after(ledger, reply.usage_metadata, len(calls))
+    ledger["repairs"] = repairs
+    return {**update, "messages": [*before, reply, *told], "ledger": ledger}
+
+
+def _malformed(call: Any) -> ToolMessage:
+    problem = call.get("error") or "they are not a valid JSON object"
+    return ToolMessage(
+        f"The arguments of this call could not be read: {problem}. Call the tool again with complete, valid JSON.",
+        tool_call_id=call["id"],
+        name=call.get("name"),
+        status="error",
+    )
+
+
+def _refused(call: Any, why: str) -> ToolMessage:
+    return ToolMessage(f"Not run: {why}", tool_call_id=call["id"], name=call["name"], status="error")
+
+
+def _structured(
+    setup: Setup,
+    strategy: ToolStrategy[Any],
+    reply: AIMessage,
+    answers: list[Any],
+    others: list[Any],
+    update: dict[str, Any],
+    ledger: dict[str, Any],
+) -> list[BaseMessage]:
+    """Parse the answer calls; each is answered, so that the history stays valid whatever comes of them."""
+    parsed: list[Any] = []
+    problem: Exception | None = None
+    for call in answers:
+        try:
+            parsed.append(strategy.shapes[call["name"]].parse(call["args"]))
+        except OutputParserException as error:
+            problem = StructuredOutputValidationError(error.message)
+            problem.__cause__ = error
+    if problem is None and any(one != parsed[0] for one in parsed[1:]):
+        problem = MultipleStructuredOutputsError(f"{len(answers)} different answers were given in one turn; give one.")
+    rejected = strategy.on_mixed == "reject" and bool(others)
+    if problem is None and not rejected:
+        update["structured_response"] = parsed[0]
+        said = strategy.tool_message_content or f"Answer received: {answers[0]['name']}."
+        if strategy.on_mixed == "continue" and others:
+            ledger["ask_again"] = True
+            update.pop("structured_response")
+            said = "Noted. Look at the results of the other calls, then give the final answer again."
+        return [ToolMessage(said, tool_call_id=call["id"], name=call["name"]) for call in answers]
+    ledger["ask_again"] = True
+    text = "Not accepted: give the final answer alone, without other calls."
+    if problem is not None:
+        text = _counted(setup, strategy, problem, reply, ledger)
+    return [ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error") for call in answers]
+
+
+def _counted(
+    setup: Setup, strategy: ToolStrategy[Any], problem: Exception, reply: AIMessage, ledger: dict[str, Any]
+) -> str:
+    """What to tell the model about a bad answer; raises once it has had all its attempts."""
+    text = strategy.told(problem)
+    if text is None:
+        raise problem
+    _attempt(setup, reply, text, ledger)
+    return text
+
+
+def _attempt(setup: Setup, reply: AIMessage, text: str, ledger: dict[str, Any]) -> None:
+    attempts = [*ledger.get("attempts", ()), [_shown(reply), text]]
+    ledger["attempts"] = attempts
+    if len(attempts) >= setup.limits.max_answers:
+        raise StructuredOutputError(
+            f"The model gave no valid structured answer in {len(attempts)} attempts; the last problem: {text}",
+            attempts=[tuple(attempt) for attempt in attempts],
+            hint="All attempts are in `.attempts`. Simplify the schema, use a stronger model, or raise "
+            "AgentLimits(max_answers=...).",
+        )
+
+
+def _shown(reply: AIMessage) -> str:
+    return reply.text or "; ".join(f"{call['name']}({call['args']})" for call in reply.tool_calls)
+
+
+def _plain_text(
+    setup: Setup, strategy: ToolStrategy[Any], reply: AIMessage, ledger: dict[str, Any]
+) -> list[BaseMessage]:
+    """Text where a structured answer is due goes back to the model."""
+    names = " or ".join(strategy.shapes)
+    text = f"Give the final answer by calling the tool {names}."
+    _attempt(setup, reply, text, ledger)
+    ledger["ask_again"] = True
+    return [_from_program(text)]
+
+
+def _native(
+    setup: Setup,
+    strategy: ProviderStrategy[Any],
+    reply: AIMessage,
+    response: ModelResponse[Any],
+    update: dict[str, Any],
+    ledger: dict[str, Any],
+) -> list[BaseMessage]:
+    if response.structured_response is not None:
+        return []
+    try:
+        update["structured_response"] = strategy.shape.parse_text(reply.text)
+    except OutputParserException as error:
+        text = f"{error.message} Answer again, with JSON that fits the schema."
+        _attempt(setup, reply, text, ledger)
+        ledger["ask_again"] = True
+        return [_from_program(text)]
+    return []
+
+
+async def _judged(
+    setup: Setup, task: Task, reply: AIMessage, update: dict[str, Any], ledger: dict[str, Any]
+) -> list[BaseMessage]:
+    """Ask `done=` about a final answer; a reason sends it back, a bounded number of times."""
+    assert setup.done is not None
+    state = {**task.values, **update, "messages": [*task.values["messages"], reply]}
+    verdict = await Call(setup.done, state)
+    if verdict is True or verdict is None:
+        return []
+    sent_back = ledger.get("sent_back", 0)
+    if sent_back >= setup.limits.max_sent_back:
+        update["stopped"] = f"not accepted after being sent back {sent_back} times: {verdict}"
+        return []
+    ledger["sent_back"] = sent_back + 1
+    ledger["ask_again"] = True
+    reason = verdict if isinstance(verdict, str) else "The answer is not complete yet."
+    return [_from_program(reason)]
+
+
+def _from_program(text: str) -> HumanMessage:
+    """A message of the program's own, marked as such."""
+    return HumanMessage(text, additional_kwargs={"from": "runwell"})

@@ -1,0 +1,78 @@
+"""What an agent was built from, worked out once: its nodes read it at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runwell.agents.limits import AgentLimits, Budget
+from runwell.agents.middleware.middleware import AgentMiddleware, Hook, hooks_of
+from runwell.agents.structured_output import ProviderStrategy, ToolStrategy
+from runwell.effects import Callee
+from runwell.messages.message import SystemMessage
+from runwell.tools.base_tool import BaseTool
+from runwell.tools.provider_tool import ProviderTool
+
+__all__ = ["OnToolError", "Setup"]
+
+OnToolError = Literal["default", "message", "raise"] | Callable[..., Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Setup:
+    """An agent's parts."""
+
+    name: str
+    model: Any
+    tools: dict[str, BaseTool | ProviderTool]
+    system: SystemMessage | Callee[Any] | None
+    middleware: tuple[AgentMiddleware, ...]
+    response_format: ToolStrategy[Any] | ProviderStrategy[Any] | None
+    budget: Budget
+    limits: AgentLimits
+    on_tool_error: OnToolError
+    done: Callee[Any] | None
+    hooks: dict[str, list[Hook]] = field(init=False)
+    local: dict[str, BaseTool] = field(init=False)
+    offered: list[Any] = field(init=False)
+    bound: dict[Any, Any] = field(default_factory=dict)
+    """Models with tools bound, by what they were bound with."""
+
+    def __post_init__(self) -> None:
+        names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
+        self.hooks = {name: hooks_of(self.middleware, name) for name in names}
+        self.hooks["after_model"].reverse()
+        self.hooks["after_agent"].reverse()
+        self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
+        self.offered = list(self.tools.values())
+
+    # -- which nodes there are, and what follows what
+
+    @property
+    def has_tools(self) -> bool:
+        return bool(self.local) or bool(self.hooks["wrap_tool_call"])
+
+    @property
+    def loop(self) -> str:
+        """Where a round of the model begins."""
+        return "before_model" if self.hooks["before_model"] else "model"
+
+    @property
+    def end(self) -> str:
+        """Where a run that finishes goes."""
+        return "after_agent" if self.hooks["after_agent"] else "__end__"
+
+    def place(self, jump: str) -> str:
+        """The node a hook's `jump_to` means."""
+        return {"model": self.loop, "tools": "tools", "end": self.end}[jump]
+
+
+def settings_key(settings: Mapping[str, Any]) -> Any:
+    """A hashable form of model settings, or None where they have none."""
+    try:
+        key = tuple(sorted(settings.items()))
+        hash(key)
+    except TypeError:
+        return None
+    return key

@@ -1,0 +1,128 @@
+"""How an agent is made to answer in a given shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+from runwell.errors import GraphError, InvalidInput, StructuredOutputError
+from runwell.models.structured import StructuredSchema
+
+__all__ = [
+    "AutoStrategy",
+    "MultipleStructuredOutputsError",
+    "ProviderStrategy",
+    "ResponseFormat",
+    "StructuredOutputValidationError",
+    "ToolStrategy",
+    "strategy_of",
+]
+
+T = TypeVar("T")
+Mixed = Literal["finish", "continue", "reject"]
+
+
+class StructuredOutputValidationError(StructuredOutputError):
+    """An answer that does not fit its schema."""
+
+
+class MultipleStructuredOutputsError(StructuredOutputError):
+    """Several different answers in one turn."""
+
+
+@dataclass(slots=True)
+class ToolStrategy(Generic[T]):
+    """The answer is a call of a tool that stands for the schema; a union offers one tool for each member.
+
+    `handle_errors`: True tells the model what is wrong and lets it try again (at most `AgentLimits.max_answers` times in all);
+    False raises at once; a string or function says something else; exception classes limit what is retried. `on_mixed` says
+    what happens when the model answers and calls other tools in one turn: "finish" runs them and ends, "continue" runs them and
+    asks again, "reject" runs none of them. `tool_choice` is "any" (must call a tool) or "auto" (left free).
+    """
+
+    schema: Any
+    tool_message_content: str | None = None
+    handle_errors: bool | str | type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], str] = True
+    on_mixed: Mixed = "finish"
+    tool_choice: Literal["any", "auto"] = "any"
+    shapes: dict[str, StructuredSchema] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.on_mixed not in ("finish", "continue", "reject"):
+            raise InvalidInput(f"on_mixed={self.on_mixed!r}.", hint='It is "finish", "continue" or "reject".')
+        members = get_args(self.schema) if get_origin(self.schema) in (Union, UnionType) else (self.schema,)
+        self.shapes = {}
+        for member in members:
+            shape = StructuredSchema(member)
+            if shape.name in self.shapes:
+                raise GraphError(
+                    f"Two schemas of the response_format are called {shape.name!r}.", hint="Give one another name."
+                )
+            self.shapes[shape.name] = shape
+
+    def tools(self) -> list[dict[str, Any]]:
+        """What the model is offered, in the form `bind_tools` takes."""
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": shape.name,
+                    "description": shape.description or f"Give the final answer as {shape.name}.",
+                    "parameters": shape.json_schema,
+                },
+            }
+            for shape in self.shapes.values()
+        ]
+
+    def told(self, error: Exception) -> str | None:
+        """What the model is told about a bad answer; None when it is to be raised."""
+        rule = self.handle_errors
+        if rule is True:
+            return f"{getattr(error, 'message', str(error))}\nCorrect the answer and call the tool again."
+        if isinstance(rule, str):
+            return rule
+        if isinstance(rule, (type, tuple)):
+            return f"{error}\nCorrect the answer and call the tool again." if isinstance(error, rule) else None
+        return rule(error) if callable(rule) else None
+
+
+@dataclass(slots=True)
+class ProviderStrategy(Generic[T]):
+    """The answer is the provider's own structured output."""
+
+    schema: Any
+    strict: bool | None = None
+    shape: StructuredSchema = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.shape = StructuredSchema(self.schema)
+
+    def settings(self) -> dict[str, Any]:
+        """Keyword arguments for the model."""
+        described: dict[str, Any] = {"name": self.shape.name, "schema": self.shape.json_schema}
+        if self.strict is not None:
+            described["strict"] = self.strict
+        return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+@dataclass(slots=True)
+class AutoStrategy(Generic[T]):
+    """The provider's structured output where the model's profile says it has one, a tool otherwise."""
+
+    schema: Any
+
+
+ResponseFormat = ToolStrategy[Any] | ProviderStrategy[Any] | AutoStrategy[Any]
+
+
+def strategy_of(response_format: Any, model: Any) -> ToolStrategy[Any] | ProviderStrategy[Any] | None:
+    """A `response_format=` as a strategy. A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools."""
+    if response_format is None or isinstance(response_format, (ToolStrategy, ProviderStrategy)):
+        return response_format
+    schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
+    profile = getattr(model, "profile", None) or {}
+    if profile.get("structured_output"):
+        return ProviderStrategy(schema)
+    return ToolStrategy(schema)

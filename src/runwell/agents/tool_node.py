@@ -1,0 +1,205 @@
+"""The node that runs one tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runwell.agents.history import last_reply
+from runwell.agents.middleware.requests import ToolCallRequest
+from runwell.agents.setup import Setup
+from runwell.agents.tool_errors import answer_to
+from runwell.effects import CallHook, flow
+from runwell.errors import InvalidUpdateError, nearest
+from runwell.graph.engine import Task, node_writes
+from runwell.messages.message import RemoveMessage, ToolMessage
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
+from runwell.ports.command import Command
+from runwell.tools.base_tool import BaseTool
+from runwell.tools.injected import ToolRuntime
+
+__all__ = ["tool_node"]
+
+
+def tool_node(setup: Setup) -> Callable[[Task], Any]:
+    """The tools' node: each task of it is one call."""
+
+    @flow
+    async def tools(task: Task) -> Any:
+        call = task.arg
+        tool = setup.local.get(call["name"])
+        runtime = _runtime(setup, task, call)
+        request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
+        try:
+            made = await _around(setup, 0, request)
+        except Exception as error:
+            made = answer_to(setup, tool, call, error)
+        return _checked(setup, task, call, made)
+
+    return tools
+
+
+def _runtime(setup: Setup, task: Task, call: Mapping[str, Any]) -> ToolRuntime[Any, Any]:
+    base = task.runtime
+    return ToolRuntime(
+        context=base.context,
+        store=base.store,
+        stream_writer=base.stream_writer,
+        previous=base.previous,
+        principal=base.principal,
+        config=base.config,
+        execution_info=base.execution_info,
+        state=task.values,
+        tool_call_id=call["id"],
+        tools=setup.offered,
+    )
+
+
+async def _around(setup: Setup, index: int, request: Any) -> Any:
+    """The call, inside the wrap_tool_call hooks from `index` on."""
+    hooks = setup.hooks["wrap_tool_call"]
+    if index < len(hooks):
+        return await CallHook(hooks[index].callee, request, lambda changed: _around(setup, index + 1, changed))
+    if not isinstance(request, ToolCallRequest):
+        raise InvalidUpdateError(
+            f"A wrap_tool_call hook called its handler with {request!r:.200}.",
+            hint="Call handler(request), or handler(request.override(...)).",
+        )
+    return await _execute(setup, request)
+
+
+async def _execute(setup: Setup, request: ToolCallRequest) -> Any:
+    call = request.tool_call
+    tool = request.tool if request.tool is not None else setup.local.get(call["name"])
+    if tool is None:
+        return _unknown(setup, call)
+    ambient = CURRENT.get()
+    if ambient is None or not ambient.handlers:
+        return await _run(setup, tool, request)
+    observed = open_run("tool", tool.name, call["args"])
+    if observed is None:
+        return await _run(setup, tool, request)
+    with observed:
+        return observed.end(await _run(setup, tool, request))
+
+
+async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
+    call = request.tool_call
+    try:
+        result = await tool.call(tool.prepare(call["args"], request.runtime))
+        answer = tool.finish(result, call)
+    except Exception as error:
+        own = tool.answer_error(error, call)
+        if own is None:
+            raise
+        return own
+    if isinstance(answer, ToolMessage):
+        answer = _capped(answer, setup.limits.max_tool_chars)
+        edited = _edited(request)
+        if edited is not None:
+            answer = _noted(answer, edited, call)
+    return answer
+
+
+def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
+    names = ", ".join(sorted(setup.local)) or "none"
+    return ToolMessage(
+        f"There is no tool {call['name']!r}{nearest(call['name'], setup.local)}. Available tools: {names}.",
+        tool_call_id=call["id"],
+        name=call["name"],
+        status="error",
+    )
+
+
+def _edited(request: ToolCallRequest) -> Any:
+    """The call as the model wrote it, if a person changed it."""
+    reply, _ = last_reply(request.state["messages"])
+    return (reply.additional_kwargs.get("edited_calls") or {}).get(request.tool_call["id"]) if reply else None
+
+
+def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, Any]) -> ToolMessage:
+    """Tell the model that what ran is not what it wrote, so that it does not try again."""
+    note = (
+        f"[A person changed this call before it ran: you asked for {original['name']}({original['args']}), "
+        f"what ran is {call['name']}({call['args']}). Do not repeat the original call.]"
+    )
+    content = answer.content
+    changed = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return answer.model_copy(update={"content": changed})
+
+
+def _capped(answer: ToolMessage, limit: int | None) -> ToolMessage:
+    """A text too long to show the model keeps its head and tail, and says what was cut; the whole is its artifact."""
+    content = answer.content
+    if limit is None or not isinstance(content, str) or len(content) <= limit:
+        return answer
+    head, tail = limit * 2 // 3, limit // 3
+    cut = len(content) - head - tail
+    short = f"{content[:head]}\n[... {cut} characters left out ...]\n{content[-tail:] if tail else ''}"
+    artifact = answer.artifact if answer.artifact is not None else content
+    return answer.model_copy(update={"content": short, "artifact": artifact})
+
+
+def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> Any:
+    """What a tool or hook gave, as the node's update: this call is answered exactly once, and no sibling's is."""
+    parts = made if isinstance(made, list) else [made]
+    update: list[Any] = []
+    answers = 0
+    for part in parts:
+        if isinstance(part, ToolMessage):
+            _own(call, part)
+            answers += 1
+            update.append({"messages": [part]})
+        elif isinstance(part, Command):
+            answers += _answers_in(task, call, part)
+            update.append(part)
+        else:
+            raise InvalidUpdateError(
+                f"The call of tool {call['name']!r} came back as {part!r:.200}.",
+                hint="A wrap_tool_call hook returns what handler(request) gave, a ToolMessage or a Command.",
+            )
+    if answers == 0:
+        said = ToolMessage("Done.", tool_call_id=call["id"], name=call["name"])
+        if all(isinstance(part, Command) and part.graph is None for part in parts):
+            return [{"messages": [said]}, *update]
+        raise InvalidUpdateError(
+            f"Tool {call['name']!r} jumped to the parent graph without answering call {call['id']!r}.",
+            hint=f'Put ToolMessage(..., tool_call_id={call["id"]!r}) among the messages of its Command.',
+        )
+    if answers > 1:
+        raise InvalidUpdateError(
+            f"Call {call['id']!r} of tool {call['name']!r} was answered {answers} times.", hint="Answer it once."
+        )
+    return update
+
+
+def _own(call: Mapping[str, Any], answer: ToolMessage) -> None:
+    if answer.tool_call_id != call["id"]:
+        raise InvalidUpdateError(
+            f"Tool {call['name']!r}, called as {call['id']!r}, answered {answer.tool_call_id!r}.",
+            hint=f"Use tool_call_id={call['id']!r}, or leave it out.",
+        )
+
+
+def _answers_in(task: Task, call: Mapping[str, Any], command: Command[Any]) -> int:
+    """How often a tool's Command answers the call; its update is checked against the state's schema."""
+    pairs = node_writes(task.run.graph, "tools", Command(update=command.update)) if command.update is not None else []
+    if command.graph is None:
+        known = task.run.graph.channels
+        for name, _ in pairs:
+            if name not in known:
+                raise InvalidUpdateError(
+                    f"Tool {call['name']!r} wrote {name!r}, which is not a key of the state{nearest(name, known)}.",
+                    hint="Add it to the agent's state_schema.",
+                )
+    count = 0
+    for name, value in pairs:
+        if name == "messages":
+            for message in value if isinstance(value, list) else [value]:
+                if isinstance(message, ToolMessage):
+                    _own(call, message)
+                    count += 1
+                elif isinstance(message, RemoveMessage):
+                    continue
+    return count

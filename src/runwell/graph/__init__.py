@@ -1,0 +1,46 @@
+"""State graphs: nodes over a shared state, run step by step, each step saved.
+
+    graph = StateGraph(State)
+    graph.add_node("plan", plan)
+    graph.add_edge(START, "plan")
+    app = graph.compile(checkpointer=InMemorySaver())
+"""
+
+from __future__ import annotations
+
+from runwell.graph.builder import StateGraph
+from runwell.graph.compiled import CompiledStateGraph
+from runwell.graph.engine import INTERRUPT
+from runwell.graph.interrupts import interrupt, record
+from runwell.graph.messages_state import MessagesState
+from runwell.graph.node import RetryPolicy
+from runwell.graph.snapshot import PregelTask, StateSnapshot
+from runwell.graph.where import get_config, get_runtime, get_store, get_stream_writer
+from runwell.messages.history import REMOVE_ALL_MESSAGES, add_messages
+from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
+from runwell.ports.runtime import Runtime
+
+__all__ = [
+    "END",
+    "INTERRUPT",
+    "REMOVE_ALL_MESSAGES",
+    "START",
+    "Command",
+    "CompiledStateGraph",
+    "Interrupt",
+    "MessagesState",
+    "Overwrite",
+    "PregelTask",
+    "RetryPolicy",
+    "Runtime",
+    "Send",
+    "StateGraph",
+    "StateSnapshot",
+    "add_messages",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
+    "interrupt",
+    "record",
+]

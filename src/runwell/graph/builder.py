@@ -1,0 +1,280 @@
+"""StateGraph: nodes and edges over a shared state, checked when compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from runwell.errors import GraphError, nearest
+from runwell.graph.node import Branch, Node, RetryPolicy
+from runwell.graph.plan import Blueprint, Join
+from runwell.graph.schema import StateSchema
+from runwell.ports.command import END, START
+
+__all__ = ["StateGraph"]
+
+S = TypeVar("S")
+
+RESERVED = frozenset({START, END, "__interrupt__", "__input__", "__parent__"})
+
+
+class StateGraph(Generic[S]):
+    """Nodes that read a state and return changes to it, and edges that say what runs next.
+
+    `state_schema` is a TypedDict, dataclass or Pydantic model; a key annotated `Annotated[T, reducer]` merges what
+    nodes return, any other is replaced. `input_schema`/`output_schema` narrow what goes in and out, `context_schema` is
+    the type of the `context=` that nodes find in `runtime.context`. Nothing runs before `compile()`.
+    """
+
+    def __init__(
+        self,
+        state_schema: type[S],
+        context_schema: type | None = None,
+        *,
+        input_schema: type | None = None,
+        output_schema: type | None = None,
+    ) -> None:
+        self.state_schema = state_schema
+        self.schema = StateSchema(state_schema)
+        self.input = StateSchema(input_schema) if input_schema is not None else self.schema
+        self.output = StateSchema(output_schema) if output_schema is not None else self.schema
+        self.context_schema = context_schema
+        self.nodes: dict[str, Node] = {}
+        self.edges: list[tuple[str, str]] = []
+        self.joins: list[Join] = []
+        self.branches: dict[str, list[Branch]] = {}
+        self.joint: dict[str, Branch] = {}
+        self.deferred: set[str] = set()
+        self._schemas: list[StateSchema] = [self.schema, self.input, self.output]
+
+    def add_node(
+        self,
+        node: str | Callable[..., Any],
+        action: Any = None,
+        *,
+        defer: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: type | None = None,
+        retry_policy: RetryPolicy | None = None,
+        timeout: float | None = None,
+        destinations: Sequence[str] = (),
+        quiet: bool = False,
+    ) -> Self:
+        """Add a node: `add_node(function)` or `add_node("name", function_or_runnable_or_graph)`.
+
+        A function takes the state, and by name any of `runtime`, `config`, `writer`, `store`, `previous`; it may be plain
+        or `async`. `timeout` is in seconds. `defer` runs it only when nothing else is left. `input_schema` is what
+        it sees of the state. `destinations` names where its `Command`s may go, for drawing. `quiet` marks a node
+        whose steps need no checkpoint when they change nothing.
+        """
+        if not isinstance(node, str):
+            node, action = getattr(node, "__name__", None) or getattr(node, "name", type(node).__name__), node
+        if action is None:
+            raise GraphError(
+                f"Node {node!r} has no action.", hint=f"add_node({node!r}, function) or add_node(function)."
+            )
+        if node in self.nodes:
+            raise GraphError(f"There is already a node {node!r}.", hint="Give one of the two another name.")
+        if node in RESERVED or not node or any(mark in node for mark in "|:"):
+            raise GraphError(
+                f"{node!r} cannot be a node's name.", hint=f"Avoid '|', ':' and the reserved {sorted(RESERVED)}."
+            )
+        schema = self.schema
+        if input_schema is not None:
+            schema = StateSchema(input_schema)
+            self._schemas.append(schema)
+        self.nodes[node] = Node.of(
+            node,
+            action,
+            schema,
+            retry=retry_policy,
+            timeout=timeout,
+            quiet=quiet,
+            metadata=dict(metadata or {}),
+            destinations=tuple(destinations),
+        )
+        if defer:
+            self.deferred.add(node)
+        return self
+
+    def add_edge(self, start: str | Sequence[str], end: str) -> Self:
+        """After `start`, run `end`. A list of starts runs `end` once, when all of them have ended."""
+        if isinstance(start, str):
+            self.edges.append((start, end))
+        else:
+            sources = list(start)
+            self.joins.append(Join("+".join([*sources, end]), frozenset(sources), end))
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        path: Any,
+        path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
+        *,
+        joint: bool = False,
+    ) -> Self:
+        """After `source`, run what `path(state)` names: a node, END, a `Send`, or a list of these.
+
+        `path_map` translates what it returns; as a list it only says what is possible, for checking and drawing.
+        `path` sees the state with this task's changes. With `joint` it is asked once, with the state after the whole
+        step, however many tasks of `source` ran in it.
+        """
+        ends = dict(path_map) if isinstance(path_map, Mapping) else {n: n for n in path_map} if path_map else None
+        branch = Branch.of(path, ends)
+        if any(known.name == branch.name for known in self.branches.get(source, ())):
+            branch.name = f"{branch.name}_{len(self.branches[source])}"
+        if joint:
+            if source in self.joint:
+                raise GraphError(f"Node {source!r} already has a joint conditional edge.", hint="Make one path of both.")
+            self.joint[source] = branch
+        else:
+            self.branches.setdefault(source, []).append(branch)
+        return self
+
+    def add_sequence(self, nodes: Sequence[Any]) -> Self:
+        """Add nodes, given as functions or (name, action), each followed by the next."""
+        names = []
+        for node in nodes:
+            before = len(self.nodes)
+            if isinstance(node, tuple):
+                self.add_node(*node)
+            else:
+                self.add_node(node)
+            names.append(list(self.nodes)[before])
+        for first, second in zip(names, names[1:], strict=False):
+            self.add_edge(first, second)
+        return self
+
+    def set_entry_point(self, node: str) -> Self:
+        """`add_edge(START, node)`."""
+        return self.add_edge(START, node)
+
+    def set_finish_point(self, node: str) -> Self:
+        """`add_edge(node, END)`."""
+        return self.add_edge(node, END)
+
+    def set_conditional_entry_point(
+        self, path: Any, path_map: Mapping[Hashable, str] | Sequence[str] | None = None
+    ) -> Self:
+        """`add_conditional_edges(START, path, path_map)`."""
+        return self.add_conditional_edges(START, path, path_map)
+
+    def compile(
+        self,
+        checkpointer: Any = None,
+        *,
+        store: Any = None,
+        interrupt_before: Sequence[str] | str = (),
+        interrupt_after: Sequence[str] | str = (),
+        name: str = "graph",
+        debug: bool = False,
+        extra: str = "forbid",
+    ) -> Any:
+        """A runnable graph. Raises GraphError listing every problem of the definition.
+
+        `checkpointer` saves each step; None takes the caller's graph's, if there is one, False none at all.
+        `interrupt_before`/`interrupt_after` pause at these nodes ("*": all). `extra="ignore"` drops unknown input keys
+        instead of refusing them.
+        """
+        from runwell.graph.compiled import CompiledStateGraph
+
+        problems = self._problems()
+        before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
+        if extra not in ("forbid", "ignore"):
+            problems.append(f'extra is {extra!r}; it is "forbid" or "ignore"')
+        if problems:
+            raise GraphError(f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these.")
+        return CompiledStateGraph(
+            self,
+            self._blueprint(),
+            checkpointer=checkpointer,
+            store=store,
+            breaks_before=before,
+            breaks_after=after,
+            name=name,
+            debug=debug,
+            ignore_extra=extra == "ignore",
+        )
+
+    def _blueprint(self) -> Blueprint:
+        channels: dict[str, Any] = {}
+        for schema in reversed(self._schemas):
+            for key, channel in schema.channels.items():
+                if key not in channels or channel.reducer is not None or schema is self.schema:
+                    channels[key] = channel
+        edges: dict[str, tuple[str, ...]] = {}
+        for start, end in self.edges:
+            if end not in edges.get(start, ()):
+                edges[start] = (*edges.get(start, ()), end)
+        return Blueprint(channels, edges, tuple(self.joins), frozenset(self.deferred))
+
+    def _breaks(self, asked: Sequence[str] | str, problems: list[str]) -> frozenset[str]:
+        names = list(self.nodes) if asked == "*" else [asked] if isinstance(asked, str) else list(asked)
+        for name in names:
+            if name not in self.nodes:
+                problems.append(f"a breakpoint names {name!r}, which is not a node{nearest(name, self.nodes)}")
+        return frozenset(names)
+
+    def _conditional(self) -> list[tuple[str, Branch]]:
+        every = [(source, branch) for source, branches in self.branches.items() for branch in branches]
+        return [*every, *self.joint.items()]
+
+    def _problems(self) -> list[str]:
+        problems: list[str] = []
+        sources = {*self.nodes, START}
+        targets = {*self.nodes, END}
+        if not self.nodes:
+            problems.append("it has no nodes")
+        for start, end in [*self.edges, *((source, join.target) for join in self.joins for source in join.sources)]:
+            if start not in sources:
+                problems.append(f"the edge {start!r} → {end!r} starts at an unknown node{nearest(start, sources)}")
+            if end not in targets:
+                problems.append(f"the edge {start!r} → {end!r} leads to an unknown node{nearest(end, targets)}")
+        for source, branch in self._conditional():
+            if source not in sources:
+                problems.append(f"a conditional edge starts at {source!r}, an unknown node{nearest(source, sources)}")
+            for end in (branch.ends or {}).values():
+                if end not in targets:
+                    problems.append(
+                        f"the conditional edge {branch.name!r} from {source!r} may lead to {end!r}, "
+                        f"an unknown node{nearest(end, targets)}"
+                    )
+        if self.nodes and not any(start == START for start, _ in self.edges) and START not in self.branches:
+            problems.append("nothing leads from START to a node: add_edge(START, ...)")
+        elif not problems:
+            problems.extend(f"node {name!r} cannot be reached from START" for name in self._unreachable())
+        return problems
+
+    def _unreachable(self) -> list[str]:
+        """Nodes no edge leads to; a node that may be jumped to from anywhere cannot be told, so jumps count as edges."""
+        leads: dict[str, set[str]] = {}
+        anywhere = False
+        for start, end in self.edges:
+            leads.setdefault(start, set()).add(end)
+        for join in self.joins:
+            for source in join.sources:
+                leads.setdefault(source, set()).add(join.target)
+        for source, branch in self._conditional():
+            leads.setdefault(source, set()).update(self.nodes if branch.ends is None else branch.ends.values())
+        for node in self.nodes.values():
+            leads.setdefault(node.name, set()).update(node.destinations)
+            anywhere = anywhere or self._may_jump(node)
+        if anywhere:
+            return []
+        seen, todo = {START}, [START]
+        while todo:
+            for target in leads.get(todo.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+        return [name for name in self.nodes if name not in seen]
+
+    @staticmethod
+    def _may_jump(node: Node) -> bool:
+        """Whether the node's code could return a Command: its names mention the class, or it cannot be read."""
+        if node.flow is not None or node.subgraph is not None:
+            return node.subgraph is None
+        function = node.callee.sync or node.callee.aio
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        return code is None or "Command" in code.co_names

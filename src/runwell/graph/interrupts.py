@@ -1,0 +1,119 @@
+"""Pausing for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from runwell.errors import GraphInterrupt, InvalidResume, NoCheckpointer, UsageError
+from runwell.ports.command import Interrupt
+from runwell.ports.runtime import CURRENT_TASK, TaskScope
+
+__all__ = ["answers_for", "interrupt", "interrupt_id", "record"]
+
+
+def interrupt_id(scope: TaskScope, index: int) -> str:
+    """A question's id: the same whenever this task asks its `index`-th question again."""
+    return blake2b(f"{scope.path}#{index}".encode(), digest_size=16).hexdigest()
+
+
+def interrupt(value: Any, *, response_schema: Any = None) -> Any:
+    """Ask a person (or any outsider) and give their answer.
+
+    The first time, the run pauses here: what is finished is saved, `invoke` returns with the question under
+    `"__interrupt__"`, and `invoke(Command(resume=answer), config)` runs the node again from its start, in which this
+    call gives the answer. Several calls in one node are answered in order; what was answered is not asked again.
+
+    `response_schema` (a JSON schema, Pydantic model, dataclass or TypedDict) is what an answer must fit; one that does
+    not fit is refused when it is given, and the pause stays as it was.
+
+    Raises NoCheckpointer where nothing can save the pause. Must be called in a node, or a tool, of a running graph.
+    """
+    scope = CURRENT_TASK.get()
+    if scope is None:
+        raise UsageError(
+            "interrupt() was called outside a graph's node.",
+            hint="Call it in a node or tool of a compiled graph that has a checkpointer; in a thread of your own, "
+            "carry the run over with runwell.copy_context.",
+        )
+    index = scope.asked
+    scope.asked = index + 1
+    if index < len(scope.answers):
+        return scope.answers[index]
+    question = Interrupt(value, interrupt_id(scope, index), _json_schema(response_schema))
+    if scope.in_process is not None:
+        answer = _checked(question, scope.in_process(question))
+        scope.answers.append(answer)
+        return answer
+    if not scope.can_pause:
+        raise NoCheckpointer(
+            f"Node {scope.runtime.execution_info.node!r} asks {value!r:.200}, and nothing can save the pause.",
+            hint="Compile the graph with checkpointer=InMemorySaver() (or SqliteSaver) and pass "
+            '{"configurable": {"thread_id": ...}}, or answer in process with answer_interrupts=.',
+        )
+    raise GraphInterrupt([question])
+
+
+def record(key: str, make: Any) -> Any:
+    """What `make()` gave when this task first got here; kept with the task's pause, so not computed again after it.
+
+    `key` is unique within the task. The value must be serialisable. Outside a graph `make()` is simply called.
+    """
+    scope = CURRENT_TASK.get()
+    if scope is None:
+        return make()
+    if key not in scope.records:
+        scope.records[key] = make()
+    return scope.records[key]
+
+
+def _json_schema(schema: Any) -> dict[str, Any] | None:
+    if schema is None or isinstance(schema, dict):
+        return schema
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(schema).json_schema()
+
+
+def _checked(question: Interrupt, answer: Any) -> Any:
+    """The answer, if it fits what was asked."""
+    if question.response_schema is None:
+        return answer
+    import jsonschema_rs
+
+    try:
+        problems = [
+            f"{'.'.join(map(str, error.instance_path)) or '(whole)'}: {error.message}"
+            for error in jsonschema_rs.validator_for(question.response_schema).iter_errors(answer)
+        ]
+    except ValueError as error:  # an answer that is not JSON at all
+        problems = [str(error)]
+    if problems:
+        raise InvalidResume(
+            f"The answer {answer!r:.200} to {question.value!r:.200} does not fit: {'; '.join(problems)}.",
+            hint="The run is still paused; resume with an answer that fits.",
+        )
+    return answer
+
+
+def answers_for(questions: Sequence[Interrupt], resume: Any) -> dict[str, Any]:
+    """A `Command(resume=...)` as answer per question id. Raises InvalidResume; nothing is changed then."""
+    known = {question.id: question for question in questions}
+    if not known:
+        raise InvalidResume(
+            f"There is nothing to resume with {resume!r:.200}: the thread has no open question.",
+            hint="Look at get_state(config).interrupts; continue with invoke(None, config), or send new input.",
+        )
+    if isinstance(resume, dict) and resume and all(key in known for key in resume):
+        given = resume
+    elif len(known) > 1:
+        raise InvalidResume(
+            f"{len(known)} questions are open, and {resume!r:.200} does not say which one it answers.",
+            hint="Answer by id: Command(resume={"
+            + ", ".join(f"{id_!r}: ..." for id_ in known)
+            + "}); get_state(config).interrupts lists them.",
+        )
+    else:
+        given = {next(iter(known)): resume}
+    return {id_: _checked(known[id_], answer) for id_, answer in given.items()}

@@ -1,0 +1,202 @@
+"""Reading a state class: its channels, what may come in, and what a node sees."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
+
+from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
+
+__all__ = ["Channel", "StateSchema"]
+
+Kind = Literal["typeddict", "dataclass", "pydantic"]
+
+
+@dataclasses.dataclass(slots=True)
+class Channel:
+    """One key of the state. Without a `reducer` a write replaces the value, and a step may write it once."""
+
+    name: str
+    annotation: Any
+    reducer: Callable[[Any, Any], Any] | None = None
+
+    def empty(self) -> Any:
+        """What a reducer starts from: the type's own empty value where it has one; raises TypeError where not."""
+        plain = get_origin(self.annotation) or self.annotation
+        if plain in (list, dict, set, frozenset, tuple, int, float, str, bool, bytes):
+            return plain()
+        raise TypeError(plain)
+
+
+def _strip(annotation: Any) -> tuple[Any, list[Any]]:
+    """The type without Required/NotRequired/ReadOnly/Annotated, and what Annotated said."""
+    notes: list[Any] = []
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation, *extra = get_args(annotation)
+            notes = [*extra, *notes]
+        elif origin in (Required, NotRequired, ReadOnly):
+            annotation = get_args(annotation)[0]
+        else:
+            return annotation, notes
+
+
+def _is_reducer(note: Any) -> bool:
+    """A callable of two values."""
+    if not callable(note) or inspect.isclass(note):
+        return False
+    try:
+        parameters = list(inspect.signature(note).parameters.values())
+    except (TypeError, ValueError):  # a C function without a signature, such as some of `operator`
+        return True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in positional if p.default is p.empty]
+    return len(positional) >= 2 and len(needed) <= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+class StateSchema:
+    """A state class read once: TypedDict, dataclass or Pydantic model."""
+
+    def __init__(self, schema: type) -> None:
+        self.type = schema
+        self.kind = self._kind_of(schema)
+        try:
+            hints = get_type_hints(schema, include_extras=True)
+        except NameError as error:
+            raise GraphError(
+                f"The state schema {schema.__qualname__!r} has an annotation that cannot be read: {error}.",
+                hint="Define or import the name where the schema is defined, at module level.",
+            ) from error
+        self.channels: dict[str, Channel] = {}
+        for name, hint in hints.items():
+            if self.kind != "typeddict" and (name.startswith("model_") or get_origin(hint) is ClassVar):
+                continue
+            annotation, notes = _strip(hint)
+            reducers = [note for note in notes if _is_reducer(note)]
+            self.channels[name] = Channel(name, annotation, reducers[-1] if reducers else None)
+        self.required = self._required()
+        self._plain = self.kind == "typeddict"
+
+    @staticmethod
+    def _kind_of(schema: type) -> Kind:
+        if is_typeddict(schema):
+            return "typeddict"
+        if dataclasses.is_dataclass(schema):
+            return "dataclass"
+        if hasattr(schema, "__pydantic_validator__"):
+            return "pydantic"
+        raise GraphError(
+            f"{schema!r} cannot be a state schema.",
+            hint="Use a TypedDict, a dataclass or a Pydantic model, with one annotated field per key.",
+        )
+
+    def _required(self) -> frozenset[str]:
+        schema: Any = self.type
+        if self.kind == "dataclass":
+            return frozenset(
+                field.name
+                for field in dataclasses.fields(schema)
+                if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            )
+        if self.kind == "pydantic":
+            return frozenset(name for name, field in schema.model_fields.items() if field.is_required())
+        return frozenset()
+
+    # -- in
+
+    def intake(self, given: Any, known: frozenset[str], *, thread_has: frozenset[str] = frozenset()) -> dict[str, Any]:
+        """An input as writes per channel.
+
+        `known` are the keys the graph takes; a key beyond them raises `InvalidInput` naming the nearest. A dataclass
+        or Pydantic field without default raises when it is in neither the input nor the thread. A Pydantic state takes
+        the validated values, its validators' changes included.
+        """
+        values = self._as_mapping(given)
+        for key in values:
+            if key not in known:
+                raise InvalidInput(
+                    f"The input has an unknown key {key!r}{nearest(str(key), known)}.",
+                    hint=f'The graph takes {sorted(known)}; pass extra="ignore" to compile() to drop others.',
+                )
+        missing = self.required - values.keys() - thread_has
+        if missing:
+            raise InvalidInput(
+                f"The input lacks {sorted(missing)}, which {self.type.__qualname__!r} requires.",
+                hint="Give a value, or give the field a default.",
+            )
+        if self.kind == "pydantic" and not thread_has:
+            return self._validated(values)
+        if self.kind == "dataclass" and not thread_has:
+            made = self.type(**values)
+            return {name: getattr(made, name) for name in self.channels}
+        return dict(values)
+
+    def _as_mapping(self, given: Any) -> Mapping[str, Any]:
+        if isinstance(given, Mapping):
+            return given
+        if isinstance(given, self.type) and self.kind == "dataclass":
+            return {name: getattr(given, name) for name in self.channels}
+        if isinstance(given, self.type) and self.kind == "pydantic":
+            fields: Any = given
+            return {name: getattr(given, name) for name in self.channels if name in fields.model_fields_set}
+        raise InvalidInput(
+            f"The input is {given!r:.200}, of type {type(given).__name__!r}.",
+            hint=f"Pass a dict with keys among {sorted(self.channels)}.",
+        )
+
+    def _validated(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        from pydantic import ValidationError
+
+        model: Any = self.type
+        try:
+            made = model.model_validate(dict(values))
+        except ValidationError as error:
+            raise InvalidInput(
+                f"The input does not fit {model.__qualname__!r}: {_told(error)}", hint="Correct the named fields."
+            ) from error
+        return {name: getattr(made, name) for name in self.channels}
+
+    def check(self, node: str, name: str, value: Any) -> Any:
+        """A channel's new value as a Pydantic state declares it, validators applied; other kinds give it back."""
+        if self.kind != "pydantic" or name not in self.channels:
+            return value
+        from pydantic import ValidationError
+
+        model: Any = self.type
+        blank = model.model_construct()
+        try:
+            model.__pydantic_validator__.validate_assignment(blank, name, value)
+        except ValidationError as error:
+            raise InvalidUpdateError(
+                f"Node {node!r} returned a value for {name!r} that {model.__qualname__!r} does not take: {_told(error)}",
+                hint="Return a value of the declared type; nothing of this step was saved.",
+            ) from error
+        return getattr(blank, name)
+
+    # -- out
+
+    def view(self, values: dict[str, Any]) -> Any:
+        """The state as a node of this schema sees it: its own copy of the top level."""
+        if self._plain:
+            channels = self.channels
+            if len(values) <= len(channels) and values.keys() <= channels.keys():
+                return dict(values)
+            return {name: value for name, value in values.items() if name in channels}
+        fields = {name: values[name] for name in self.channels if name in values}
+        if self.kind == "dataclass":
+            return self.type(**fields)
+        model: Any = self.type
+        return model.model_construct(**fields)
+
+
+def _told(error: Any) -> str:
+    """A Pydantic error in one line per problem."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or '(whole)'}: {problem['msg']}" for problem in error.errors()
+    )
+

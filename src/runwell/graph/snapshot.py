@@ -1,0 +1,70 @@
+"""A thread's state as a caller sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from runwell.ports.command import Interrupt
+from runwell.ports.saver import Checkpoint
+
+__all__ = ["PregelTask", "StateSnapshot", "snapshot_of"]
+
+
+@dataclass(slots=True)
+class PregelTask:
+    """A task of the step that comes next: its error or open questions, if it has been tried."""
+
+    id: str
+    name: str
+    error: str | None = None
+    interrupts: tuple[Interrupt, ...] = ()
+
+
+@dataclass(slots=True)
+class StateSnapshot:
+    """`values` as of a checkpoint, the names of the nodes that come `next` (none: finished), and open `interrupts`.
+
+    `config` names this very checkpoint: pass it to `invoke`, `update_state` or `get_state` to go on from there.
+    """
+
+    values: dict[str, Any]
+    next: tuple[str, ...]
+    config: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+    created_at: str | None = None
+    parent_config: dict[str, Any] | None = None
+    tasks: tuple[PregelTask, ...] = ()
+    interrupts: tuple[Interrupt, ...] = field(default=())
+
+
+def config_of(thread_id: str, ns: str, checkpoint_id: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
+
+
+def snapshot_of(checkpoint: Checkpoint, output: frozenset[str]) -> StateSnapshot:
+    """The snapshot of a saved checkpoint, with the channels named in `output`."""
+    records = {record.task_id: record for record in checkpoint.tasks}
+    planned = {task.id: task.node for task in checkpoint.next}
+    for record in checkpoint.tasks:  # a task behind steps that were not worth a checkpoint
+        planned.setdefault(record.task_id, record.node)
+    tasks = []
+    for task_id, node in planned.items():
+        record = records.get(task_id)
+        if record is not None and record.done:
+            continue
+        open_ = tuple(q for q in record.interrupts if f"answer/{q.id}" not in record.records) if record else ()
+        tasks.append(PregelTask(task_id, node, record.error if record else None, open_))
+    return StateSnapshot(
+        values={name: value for name, value in checkpoint.values.items() if name in output},
+        next=tuple(dict.fromkeys(task.node for task in checkpoint.next)),
+        config=config_of(checkpoint.thread_id, checkpoint.ns, checkpoint.id),
+        metadata={**checkpoint.metadata, "source": checkpoint.source, "step": checkpoint.step},
+        created_at=datetime.fromtimestamp(checkpoint.created_at, UTC).isoformat(),
+        parent_config=config_of(checkpoint.thread_id, checkpoint.ns, checkpoint.parent_id)
+        if checkpoint.parent_id
+        else None,
+        tasks=tuple(tasks),
+        interrupts=tuple(question for task in tasks for question in task.interrupts),
+    )
