@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
-
-from pydantic.fields import FieldInfo
-from typing_extensions import dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from runwell.drivers.colour import is_async
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError, ToolError, UsageError, nearest
 from runwell.messages.message import ToolMessage
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
 from runwell.ports.command import Command
+from runwell.runnables.runnable import Runnable
 from runwell.tools.definition import Definition, check_name, define
 from runwell.tools.explain import Problem, message, shorten
+from runwell.tools.fields import WithFields
 from runwell.tools.injected import NOTHING, ToolRuntime, ambient_runtime
 from runwell.tools.json_schema import copy_json
 from runwell.tools.result import to_content
@@ -33,16 +33,8 @@ ArgsSchema = Any
 Handler = bool | str | Callable[[Any], Any]
 """What to do with an error: False raises, True tells the model its text, a string or function says something else."""
 
-T = TypeVar("T")
-U = TypeVar("U")
 
-
-class Runnable(Generic[T, U]):  # TEMPORARY
-    pass
-
-
-@dataclass_transform(kw_only_default=True)
-class BaseTool(Runnable[Any, Any]):
+class BaseTool(WithFields, Runnable[Any, Any]):
     """Something a model may ask for and the program runs.
 
     Most tools come from `@tool`. Derive from this class for one with state of its own: declare fields as in a
@@ -74,28 +66,12 @@ class BaseTool(Runnable[Any, Any]):
     open_world: bool | None = None
     exclusive: bool = False
 
-    _fields: ClassVar[dict[str, Any]] = {}
+    run_kind: ClassVar[str] = "tool"
+
     _definition: Definition | None = None
     _values: Mapping[str, Any] = {}
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._fields = {**cls._fields, **_declared_fields(cls)}
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__()
-        for name in fields:
-            if name not in self._fields:
-                raise InvalidInput(
-                    f"{type(self).__name__} has no field {name!r}{nearest(name, self._fields)}",
-                    hint=f"It has {', '.join(self._fields)}.",
-                )
-        for name, default in self._fields.items():
-            value = fields[name] if name in fields else _default(default)
-            if value is NOTHING:
-                raise InvalidInput(f"{type(self).__name__} needs {name}=...")
-            if name in fields or value is not default:
-                setattr(self, name, value)
+    def _made(self) -> None:
         if self.response_format not in ("content", "content_and_artifact"):
             raise InvalidInput(
                 f"Tool {self.name!r}: response_format={self.response_format!r}",
@@ -190,6 +166,15 @@ class BaseTool(Runnable[Any, Any]):
         """What checks the model's arguments: a Pydantic model, or a JSON schema for a tool declared with one."""
         model = getattr(self.definition.arguments, "model", None)
         return self.json_schema() if model is None else model
+
+    def get_input_schema(self, config: Any = None) -> type[Any]:
+        """A pydantic model of the arguments, where they are checked by one."""
+        model = getattr(self.definition.arguments, "model", None)
+        return super().get_input_schema(config) if model is None else model
+
+    def get_input_jsonschema(self, config: Any = None) -> dict[str, Any]:
+        """The JSON schema of the arguments that the model fills."""
+        return self.json_schema()
 
     @property
     def needs_store(self) -> bool:
@@ -309,9 +294,27 @@ class BaseTool(Runnable[Any, Any]):
         arguments too (so `tool.bind(units="metric")` fixes one).
         """
         args, call = self._received(input, kwargs)
+        if config or CURRENT.get() is not None:
+            run = open_run("tool", self, args, config)
+            if run is not None:
+                return run.call(self._invoke, args, call, injected, config)
+        return self._invoke(args, call, injected, config)
+
+    async def ainvoke(self, input: Any, config: Any = None, *, injected: Any = None, **kwargs: Any) -> Any:
+        """As `invoke`. A plain function runs in a worker thread."""
+        args, call = self._received(input, kwargs)
+        if config or CURRENT.get() is not None:
+            run = open_run("tool", self, args, config)
+            if run is not None:
+                return await run.acall(self._ainvoke, args, call, injected, config)
+        return await self._ainvoke(args, call, injected, config)
+
+    def _invoke(self, args: Any, call: Mapping[str, Any] | None, injected: Any, config: Any) -> Any:
         try:
-            prepared = self.prepare(args, injected, config=config, tool_call_id=call and call.get("id"))
-            made = self._definition or self.definition
+            prepared = self.prepare(
+                args, injected, config=config, tool_call_id=None if call is None else call.get("id")
+            )
+            made = self.definition
             if self.timeout is None and not made.positional:
                 from runwell.drivers.sync import call_sync
 
@@ -322,14 +325,14 @@ class BaseTool(Runnable[Any, Any]):
                 result = run_sync(self._flow(prepared))
         except ToolError as error:
             return self._failed(error, call)
-        return self.finish(result, call) if call is not None else self._plain(result)
+        return self._plain(result) if call is None else self.finish(result, call)
 
-    async def ainvoke(self, input: Any, config: Any = None, *, injected: Any = None, **kwargs: Any) -> Any:
-        """As `invoke`. A plain function runs in a worker thread."""
-        args, call = self._received(input, kwargs)
+    async def _ainvoke(self, args: Any, call: Mapping[str, Any] | None, injected: Any, config: Any) -> Any:
         try:
-            prepared = self.prepare(args, injected, config=config, tool_call_id=call and call.get("id"))
-            made = self._definition or self.definition
+            prepared = self.prepare(
+                args, injected, config=config, tool_call_id=None if call is None else call.get("id")
+            )
+            made = self.definition
             if self.timeout is None and not made.positional:
                 from runwell.drivers.aio import call_async
 
@@ -340,7 +343,7 @@ class BaseTool(Runnable[Any, Any]):
                 result = await run_async(self._flow(prepared))
         except ToolError as error:
             return self._failed(error, call)
-        return self.finish(result, call) if call is not None else self._plain(result)
+        return self._plain(result) if call is None else self.finish(result, call)
 
     @flow
     async def _flow(self, prepared: dict[str, Any]) -> Any:
@@ -387,23 +390,5 @@ def _filled(function: Any, name: str, positional: list[Any], kwargs: dict[str, A
     if function is None:
         return None
     call = partial(function, *positional, **kwargs)
-    call.__qualname__ = name  # what messages call it, instead of a repr that shows the arguments
+    vars(call)["__qualname__"] = name  # what messages call it, instead of a repr that shows the arguments
     return call
-
-
-def _declared_fields(cls: type) -> dict[str, Any]:
-    """The fields a class body declares, with their defaults."""
-    return {
-        name: cls.__dict__.get(name, NOTHING)
-        for name, annotation in inspect.get_annotations(cls).items()
-        if not name.startswith("_") and "ClassVar" not in str(annotation)
-    }
-
-
-BaseTool._fields = _declared_fields(BaseTool)
-
-
-def _default(declared: Any) -> Any:
-    if isinstance(declared, FieldInfo):
-        return NOTHING if declared.is_required() else declared.get_default(call_default_factory=True)
-    return copy.copy(declared) if isinstance(declared, (list, dict, set)) else declared

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, overload
+
+from typing_extensions import Unpack
 
 from runwell.errors import ToolDefinitionError
 from runwell.tools.base_tool import BaseTool, Handler
@@ -14,18 +16,33 @@ __all__ = ["tool"]
 _Decorator = Callable[[Callable[..., Any]], StructuredTool]
 
 
-@overload
-def tool(name_or_callable: Callable[..., Any], /) -> StructuredTool: ...
-@overload
-def tool(
-    name_or_callable: Callable[..., Any], /, *, description: str | None = None, **options: Any
-) -> StructuredTool: ...
-@overload
-def tool(name_or_callable: str, runnable: Any, /, *, description: str | None = None, **options: Any) -> BaseTool: ...
-@overload
-def tool(name_or_callable: str | None = None, /, *, description: str | None = None, **options: Any) -> _Decorator: ...
+class _Options(TypedDict, total=False):
+    description: str | None
+    return_direct: bool
+    args_schema: Any
+    infer_schema: bool
+    response_format: Literal["content", "content_and_artifact"]
+    parse_docstring: bool | None
+    error_on_invalid_docstring: bool
+    handle_tool_error: Handler
+    handle_validation_error: Handler
+    timeout: float | None
+    read_only: bool | None
+    idempotent: bool | None
+    destructive: bool | None
+    open_world: bool | None
+    exclusive: bool
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    extras: dict[str, Any] | None
 
 
+@overload
+def tool(name_or_callable: Callable[..., Any], /, **options: Unpack[_Options]) -> StructuredTool: ...
+@overload
+def tool(name_or_callable: str, runnable: Any, /, **options: Unpack[_Options]) -> StructuredTool: ...
+@overload
+def tool(name_or_callable: str | None = None, /, **options: Unpack[_Options]) -> _Decorator: ...
 def tool(
     name_or_callable: str | Callable[..., Any] | None = None,
     runnable: Any = None,
@@ -96,7 +113,7 @@ def tool(
     return _make(name_or_callable, None, fields)
 
 
-def _make(function: Any, name: str | None, fields: dict[str, Any]) -> BaseTool:
+def _make(function: Any, name: str | None, fields: dict[str, Any]) -> StructuredTool:
     if isinstance(function, BaseTool):
         raise ToolDefinitionError(f"{function!r} is a tool already.", hint="Apply @tool once.")
     if isinstance(function, staticmethod):

@@ -96,7 +96,7 @@ def _untyped(shape: Shape) -> Shape:
     """With infer_schema=False: one string, as a tool of the oldest kind takes."""
     if len(shape.parameters) != 1:
         raise ToolDefinitionError(
-            f"{shape.where}: infer_schema=False is for a function of one string, not of {len(shape.parameters)} things.",
+            f"{shape.where}: infer_schema=False is for a function of one string, not {len(shape.parameters)} things.",
             hint="Leave infer_schema on, or pass args_schema=...",
         )
     for parameter in shape.parameters.values():

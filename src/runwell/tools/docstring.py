@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["Docstring", "read_docstring"]
@@ -91,7 +92,7 @@ def _read_parameters(read: Docstring, body: str, numpy: bool) -> None:
         read.arguments.update(_described(parsed.params))
 
 
-def _described(parameters: list[object]) -> dict[str, str]:
+def _described(parameters: Sequence[object]) -> dict[str, str]:
     found = {}
     for parameter in parameters:
         # `*args`, `**kwargs` and NumPy's `x, y` (one text for both)

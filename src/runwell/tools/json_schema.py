@@ -144,7 +144,7 @@ def dereference_refs(schema: dict[str, Any], *, where: str = "schema") -> dict[s
             ) from None
     recursive = {ref for ref in refs if _reaches_itself(schema, ref)}
     budget = [MAX_INLINED_NODES]
-    inlined = _inline(schema, schema, recursive, budget)
+    inlined: dict[str, Any] = _inline(schema, schema, recursive, budget)
     return schema if budget[0] < 0 else _keep_definitions(inlined, schema, recursive, budget)
 
 
@@ -185,7 +185,9 @@ def _inline(part: Any, root: Any, recursive: set[str], budget: list[int]) -> Any
     return map_schema(top, change)
 
 
-def _keep_definitions(inlined: Any, root: Any, recursive: set[str], budget: list[int]) -> dict[str, Any]:
+def _keep_definitions(
+    inlined: dict[str, Any], root: dict[str, Any], recursive: set[str], budget: list[int]
+) -> dict[str, Any]:
     """Put back the definitions that the remaining references need."""
     kept: dict[str, Any] = {}
     todo = list(_references(inlined))

@@ -26,7 +26,7 @@ class ProviderTool:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.type, str) or not self.type or self.type == "function":
+        if not self.type or self.type == "function":
             raise ToolDefinitionError(
                 f"ProviderTool: {self.type!r} is not the type of a tool that a provider runs.",
                 hint="A function that you run is a tool of its own: decorate it with @tool.",

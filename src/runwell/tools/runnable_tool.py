@@ -29,7 +29,8 @@ def convert_runnable_to_tool(
     if schema is None and arg_types is not None:
         from pydantic import create_model
 
-        schema = create_model("Arguments", **{key: (kind, ...) for key, kind in arg_types.items()})
+        types: dict[str, Any] = {key: (kind, ...) for key, kind in arg_types.items()}
+        schema = create_model("Arguments", **types)
     whole = False
     if schema is None:
         schema = runnable.get_input_schema()

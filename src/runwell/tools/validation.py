@@ -25,8 +25,9 @@ from typing_extensions import is_typeddict
 
 from runwell.errors import ToolArgumentsError, ToolDefinitionError, nearest
 from runwell.tools.explain import Problem, at_path, expected, message, shorten, written
+from runwell.tools.injected import NOTHING
 from runwell.tools.json_schema import at_root, copy_json, dereference_refs, drop_titles
-from runwell.tools.signature import NOTHING, Parameter, Shape
+from runwell.tools.signature import Parameter, Shape
 
 __all__ = ["Arguments", "ModelArguments", "SchemaArguments", "arguments_from_shape", "model_from_class", "model_schema"]
 
