@@ -1,0 +1,141 @@
+"""Adding to a history of messages: the reducer of every `messages` state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+from runwell.errors import InvalidInput
+from runwell.messages.chunks import BaseMessageChunk
+from runwell.messages.convert import convert_to_messages
+from runwell.messages.message import (
+    REMOVE_ALL_MESSAGES,
+    BaseMessage,
+    RemoveMessage,
+    new_id,
+    with_id,
+)
+
+__all__ = ["REMOVE_ALL_MESSAGES", "MessageList", "add_messages", "fresh_reply_id"]
+
+M = TypeVar("M", bound=BaseMessage)
+
+
+class MessageList(list[BaseMessage]):
+    """A list of messages that all have ids, and knows them, so that adding one need not look at the rest.
+
+    It is a list in every way. Changing it in place makes it forget what it knows, nothing more.
+    """
+
+    __slots__ = ("places",)
+
+    # id -> place, or None when not known. Lists that grew from one another share it, so an entry may speak of another
+    # list: an id that is absent is absent from ours, a place found must be checked
+    places: dict[str, int] | None
+
+    def __init__(self, messages: Iterable[BaseMessage] = (), places: dict[str, int] | None = None) -> None:
+        list.__init__(self, messages)
+        self.places = places
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+    def place_of(self, id: str) -> int | None:
+        """Where the message with this id is, or None."""
+        place = -1 if self.places is None else self.places.get(id)
+        if place is None or (0 <= place < len(self) and self[place].id == id):
+            return place
+        return next((place for place, message in enumerate(self) if message.id == id), None)
+
+
+def _forgetful(name: str) -> Callable[..., Any]:
+    change = getattr(list, name)
+
+    def method(self: MessageList, *args: Any, **kwargs: Any) -> Any:
+        self.places = None
+        return change(self, *args, **kwargs)
+
+    return method
+
+
+_CHANGES = ("append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort")
+for _name in (*_CHANGES, "__delitem__", "__iadd__", "__imul__", "__setitem__"):
+    setattr(MessageList, _name, _forgetful(_name))
+
+
+def add_messages(left: Any, right: Any) -> list[BaseMessage]:
+    """The history `left` with `right` applied in order; a new list.
+
+    A message is appended, or put in place of the one with the same id. A `RemoveMessage` takes the message with its
+    id out (an id that is absent raises `InvalidInput`), or everything before it with `REMOVE_ALL_MESSAGES`. Both
+    sides take what `convert_to_messages` takes; chunks become whole messages.
+
+    Messages are never changed: one without an id is copied under a fresh one, all others are the same objects.
+    Appending costs O(new) plus the copy of a list of references.
+    """
+    added = convert_to_messages(right)
+    for place in range(len(added) - 1, -1, -1):
+        if added[place].id == REMOVE_ALL_MESSAGES and isinstance(added[place], RemoveMessage):
+            added, left = added[place + 1 :], ()
+            break
+    known = type(left) is MessageList and left.places is not None
+    result = MessageList(left, left.places) if known else _adopted(left)
+    places = cast("dict[str, int]", result.places)
+    append = list.append  # ours would forget
+    for message in added:
+        if isinstance(message, RemoveMessage):
+            found = result.place_of(cast("str", message.id))
+            if found is None:
+                raise InvalidInput(
+                    f"RemoveMessage: no message with id {message.id!r} is in the history of {len(result)} messages.",
+                    hint="Remove only ids that are there; RemoveMessage(id=REMOVE_ALL_MESSAGES) clears everything.",
+                )
+            del result[found]
+            places = result.places = _places(result)
+            continue
+        if isinstance(message, BaseMessageChunk):
+            message = message.to_message()
+        if message.id is None:
+            message = with_id(message, new_id())
+        elif message.id in places:
+            found = result.place_of(message.id)
+            if found is not None:
+                list.__setitem__(result, found, message)
+                continue
+        places[cast("str", message.id)] = len(result)
+        append(result, message)
+    return result
+
+
+def _adopted(messages: Any) -> MessageList:
+    """A list from anywhere, with the missing ids given."""
+    result = MessageList()
+    for message in convert_to_messages(() if messages is None else messages):
+        if isinstance(message, RemoveMessage):
+            raise InvalidInput(
+                f"A history cannot hold a RemoveMessage (id {message.id!r}).",
+                hint="RemoveMessage belongs in an update, the right side of add_messages.",
+            )
+        if isinstance(message, BaseMessageChunk):
+            message = message.to_message()
+        list.append(result, message if message.id is not None else with_id(message, new_id()))
+    result.places = _places(result)
+    return result
+
+
+def _places(messages: list[BaseMessage]) -> dict[str, int]:
+    return {cast("str", message.id): place for place, message in enumerate(messages)}
+
+
+def fresh_reply_id(messages: Iterable[BaseMessage], reply: M) -> M:
+    """The model's reply, under a fresh id if a message of the history has its id already, else as it is.
+
+    Without this a provider that reuses ids would overwrite an earlier turn.
+    """
+    if reply.id is None:
+        return reply
+    if type(messages) is MessageList:
+        taken = messages.place_of(reply.id) is not None
+    else:
+        taken = any(message.id == reply.id for message in messages)
+    return cast("M", with_id(reply, new_id())) if taken else reply
