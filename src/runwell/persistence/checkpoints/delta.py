@@ -18,6 +18,7 @@ from itertools import compress, count
 from operator import is_not
 from typing import Any, NamedTuple, TypeAlias
 
+from runwell.messages.history import MessageList
 from runwell.ports.saver import GONE
 
 __all__ = ["Chain", "Change", "Patch", "Replace", "Splice", "apply", "difference", "from_stored", "to_stored"]
@@ -49,6 +50,7 @@ class Patch:
 
 Change: TypeAlias = Replace | Splice | Patch
 
+_LISTS = frozenset({list, MessageList})
 _SURE = frozenset({str, bytes})
 _FIXED = frozenset({type(None), bool, int, float, complex, str, bytes})
 
@@ -74,7 +76,7 @@ def difference(old: Any, new: Any) -> Change | None:
     """
     if old is new:
         return None if type(new) in _FIXED else Replace(new)
-    if type(old) is list and type(new) is list:
+    if type(old) in _LISTS and type(new) in _LISTS:
         start = _alike(old, new)
         end_old, end_new = len(old), len(new)
         while end_old > start and end_new > start and _same(old[end_old - 1], new[end_new - 1]):
@@ -82,7 +84,7 @@ def difference(old: Any, new: Any) -> Change | None:
             end_new -= 1
         if end_old == start == end_new:
             return None
-        return Splice(start, end_old - start, new[start:end_new]) if start or end_old < len(old) else Replace(new)
+        return Splice(start, end_old - start, list(new[start:end_new])) if start or end_old < len(old) else Replace(new)
     if type(old) is dict and type(new) is dict:
         return _dict_difference(old, new)
     return None if old is not GONE and _same(old, new) else Replace(new)
@@ -183,4 +185,4 @@ def _displaced(change: Any, after: int, before: int) -> int:
 
 def items(value: Any) -> int:
     """The number of items of a list or dict, 0 for anything else."""
-    return len(value) if type(value) in (list, dict) else 0
+    return len(value) if type(value) in _LISTS or type(value) is dict else 0

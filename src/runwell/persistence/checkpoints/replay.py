@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt
@@ -15,6 +17,8 @@ ReadChanges = Callable[[str, int, int], list[ChangeRow]]
 """(channel, first seq, last seq) to the channel's changes in that range, of every branch, in order of seq."""
 ReadRow = Callable[[int], "CheckpointRow | None"]
 
+_seq = attrgetter("seq")
+
 
 class Replay:
     """The values of some checkpoints of one namespace. Each stored change is read and decoded once.
@@ -23,7 +27,7 @@ class Replay:
     a list or dict is copied from one checkpoint to the next, so that only their items are shared.
     """
 
-    def __init__(self, where: str, decode: Callable[[bytes, str], Any]) -> None:
+    def __init__(self, where: str, decode: Callable[[bytes, Callable[[], str]], Any]) -> None:
         self._where = where
         self._decode = decode
         self._changes: dict[str, list[ChangeRow]] = {}
@@ -63,18 +67,25 @@ class Replay:
         else:
             seq = 0
         lineage = self._lineage(row, chain.base)
-        for change in self._changes[channel]:
-            if max(chain.base, seq + 1) <= change.seq <= lineage.get(change.branch, 0):
-                if done == 0 and (change.seq != chain.base or change.kind != 0):
-                    break  # the whole value at the base is missing
-                where = f"{self._where}, checkpoint {row.id!r}, key {channel!r}"
-                try:
-                    value = apply(value, from_stored(change.kind, self._decode(change.data, where)))
-                except (ValueError, KeyError, IndexError, TypeError) as error:
-                    if isinstance(error, CheckpointCorrupt) or hasattr(error, "code"):
-                        raise
-                    raise self._corrupt(row.id, f"a change of {channel!r} does not fit: {error}") from error
-                done += 1
+
+        def where() -> str:
+            return f"{self._where}, checkpoint {row.id!r}, key {channel!r}"
+
+        changes = self._changes[channel]
+        for at in range(bisect_left(changes, max(chain.base, seq + 1), key=_seq), len(changes)):
+            at_seq, branch, kind, data = changes[at]
+            if at_seq > row.seq:
+                break
+            if at_seq > lineage.get(branch, 0):
+                continue
+            if done == 0 and (at_seq != chain.base or kind != 0):
+                break  # the whole value at the base is missing
+            stored = self._decode(data, where)
+            try:
+                value = apply(value, from_stored(kind, stored))
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._corrupt(row.id, f"a change of {channel!r} does not fit: {error}") from error
+            done += 1
         if done != chain.rows or items(value) != chain.length:
             raise self._corrupt(row.id, f"{done} of the {chain.rows} stored changes of {channel!r} were found")
         self._last[channel, row.branch] = chain, row.seq, value

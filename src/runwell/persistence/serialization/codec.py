@@ -29,6 +29,7 @@ from ormsgpack import (
 )
 
 from runwell.errors import ForbiddenType, InvalidConfig, SerializationError
+from runwell.messages.history import MessageList
 from runwell.persistence.serialization.kinds import (
     BIG_INT,
     MAPPING,
@@ -107,10 +108,12 @@ class Codec:
             return self._thorough(value)  # bytes are in it, and some are really a bytearray
         return data
 
-    def _extension(self, value: Any) -> Ext:
+    def _extension(self, value: Any) -> Any:
         try:
             kind = self._kinds.get(type(value))
             if kind is None:
+                if type(value) is MessageList:  # a list, that happens to know its ids
+                    return list(value)
                 if type(value) is int:
                     return _big_int(value)
                 kind = self.kind_of(type(value))
@@ -143,7 +146,7 @@ class Codec:
             return value
         if depth >= _DEEP:
             return Ext(NESTED, self._thorough(value))
-        if cls is list:
+        if cls is list or cls is MessageList:
             return [self._plain(item, depth + 1) for item in value]
         if cls is dict:
             if all(type(key) is str and _encodable(key) for key in value):
@@ -158,7 +161,7 @@ class Codec:
             return False
         if cls in _BUFFERS:
             return True
-        if cls is not list:
+        if cls is not list and cls is not MessageList:
             value = list(value.values()) if cls is dict else self.kind_of(cls).parts(value)
             if type(value) is not list:
                 return self._holds_buffer(value)
@@ -174,13 +177,13 @@ class Codec:
         if cls in _ATOMS:
             return None
         try:
-            kind = None if cls in (list, dict) else self.kind_of(cls)
+            kind = None if cls in (list, dict, MessageList) else self.kind_of(cls)
             parts = value if kind is None else kind.parts(value)
         except Refused as refused:
             return path, value, str(refused)
         if cls is dict or (kind and kind.style == "mapping"):
             inside = [(f"{path} (a key)", key) for key in value] + [(f"{path}[{key!r}]", value[key]) for key in value]
-        elif cls is list or (kind and kind.style == "sequence"):
+        elif cls in (list, MessageList) or (kind and kind.style == "sequence"):
             inside = [(f"{path}[{at}]", item) for at, item in enumerate(value if _iterable(value) else parts)]
         elif kind and kind.style == "object":
             inside = [(f"{path}.{name}", item) for name, item in _fields(kind, parts).items()]

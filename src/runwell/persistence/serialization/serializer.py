@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
-from runwell.errors import CheckpointCorrupt, ForbiddenType, InvalidConfig, SerializationError, UnserializableType
+from runwell.errors import CheckpointCorrupt, ForbiddenType, InvalidConfig, RunwellError, UnserializableType
 from runwell.persistence.serialization.codec import Codec
 from runwell.persistence.serialization.kinds import STANDARD, Refused
 from runwell.persistence.serialization.objects import can_be_allowed, type_id
@@ -68,30 +68,24 @@ class Serializer:
             raise self._refusal(codec, value, key, error) from None
         return _HEAD + crc32(data).to_bytes(4, "little") + data
 
-    def loads(self, data: bytes, types: frozenset[type] = frozenset(), *, where: str = "") -> Any:
+    def loads(self, data: bytes, types: frozenset[type] = frozenset(), *, where: str | Callable[[], str] = "") -> Any:
         """The value that `dumps` was given: equal, of the same types, sharing nothing with it.
 
         Raises ForbiddenType when the bytes name a class that is not allowed (it is not looked for, imported or built),
         SerializationError when an allowed class has changed so that the value no longer fits, and CheckpointCorrupt for
-        damaged bytes; each names `where`.
+        damaged bytes; each says `where` (a text, or a function that gives it, called only then).
         """
-        place = f" ({where})" if where else ""
-        if data[:1] != _HEAD or crc32(data[5:]).to_bytes(4, "little") != data[1:5]:
-            raise self._damaged(data, place)
+        body = data[5:]
         codec = self._codec(types)
         try:
-            return codec.unpack(data[5:])
-        except ForbiddenType as error:
-            raise self._forbidden(codec, error.message, place) from None
-        except SerializationError as error:
-            raise SerializationError(f"{error.message}{place}", hint=error.hint) from error.__cause__
+            if data[:1] != _HEAD or crc32(body) != int.from_bytes(data[1:5], "little"):
+                raise _Damaged
+            return codec.unpack(body)
         except MemoryError:
             raise
         except Exception as error:
-            raise CheckpointCorrupt(
-                f"Saved data cannot be read: {error!r}{place}.",
-                hint="The bytes are whole but make no sense; were they written by another program?",
-            ) from error
+            said = where if isinstance(where, str) else where()
+            raise self._unreadable(error, data, codec, f" ({said})" if said else "") from error.__cause__
 
     # -- errors
 
@@ -132,16 +126,23 @@ class Serializer:
             f"locks, functions) belongs in the run's context."
         )
 
-    def _forbidden(self, codec: Codec, name: str, place: str) -> ForbiddenType:
-        known = ", ".join(sorted(codec.allowed)) or "none of yours"
-        return ForbiddenType(
-            f"Saved data names the type {name!r}, which is not on the allow-list; it was not loaded{place}.",
-            hint=f"If you trust it: {self._owner}(..., allow=[{name.rpartition(':')[2]}]), or declare it in the state "
-            f"schema. Allowed now: {known}.",
-        )
-
-    def _damaged(self, data: bytes, place: str) -> CheckpointCorrupt:
-        if data[:1] and data[0] > FORMAT and len(data) >= 5 and crc32(data[5:]).to_bytes(4, "little") == data[1:5]:
+    def _unreadable(self, error: Exception, data: bytes, codec: Codec, place: str) -> RunwellError:
+        if isinstance(error, ForbiddenType):
+            name = error.message
+            known = ", ".join(sorted(codec.allowed)) or "none of yours"
+            return ForbiddenType(
+                f"Saved data names the type {name!r}, which is not on the allow-list; it was not loaded{place}.",
+                hint=f"If you trust it: {self._owner}(..., allow=[{name.rpartition(':')[2]}]), or declare it in the state "
+                f"schema. Allowed now: {known}.",
+            )
+        if isinstance(error, RunwellError):
+            return type(error)(f"{error.message}{place}", hint=error.hint)
+        if not isinstance(error, _Damaged):
+            return CheckpointCorrupt(
+                f"Saved data cannot be read: {error!r}{place}.",
+                hint="The bytes are whole but make no sense; were they written by another program?",
+            )
+        if len(data) >= 5 and data[0] > FORMAT and crc32(data[5:]) == int.from_bytes(data[1:5], "little"):
             return CheckpointCorrupt(
                 f"Saved data has format {data[0]}; this runwell reads up to {FORMAT}{place}.",
                 hint="It was written by a newer runwell: upgrade this one.",
@@ -150,3 +151,7 @@ class Serializer:
             f"Saved data is damaged: {len(data)} bytes whose checksum does not match{place}.",
             hint="Restore the database from a backup; nothing of this value was used.",
         )
+
+
+class _Damaged(Exception):
+    """The bytes are not what was written."""
