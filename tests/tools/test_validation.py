@@ -133,6 +133,17 @@ def test_null_for_an_optional_argument_is_not_given() -> None:
     assert search.invoke({"query": "x", "filters": {"city": "a", "tags": None}})[2] == Filters(city="a")
 
 
+def test_null_for_an_optional_argument_of_a_json_schema_tool_is_not_given() -> None:
+    inner = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
+
+    @tool(args_schema={"type": "object", "properties": {"n": {"type": "integer"}, "inner": inner}}, description="d")
+    def run(n: int = 4, inner: Any = None) -> Any:
+        return n, inner
+
+    assert run.invoke({"n": None, "inner": {"a": 1, "b": None}}) == (4, {"a": 1})
+    assert told(run, {"inner": {"a": None}}) == ["inner.a: missing; expected integer"]
+
+
 def test_values_come_out_as_the_types_declared() -> None:
     query, top_k, filters, unit = search.invoke(
         {"query": "x", "top_k": "7", "filters": {"city": "a", "since": "2024-02-01"}, "unit": "fahrenheit"}

@@ -30,14 +30,17 @@ _SINGLES = (
 
 def copy_json(value: Any) -> Any:
     """A copy of nested dicts and lists; anything else is shared."""
-    if type(value) is dict:
-        return {key: copy_json(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
-    if type(value) is list:
-        return [copy_json(item) if type(item) in _CONTAINERS else item for item in value]
+    kind = type(value)
+    if kind is dict:  # most values inside are plain, so copy the whole and replace the few that are not
+        copy = value.copy()
+        for key, item in value.items():
+            inner = type(item)
+            if inner is dict or inner is list:
+                copy[key] = copy_json(item)
+        return copy
+    if kind is list:
+        return [copy_json(item) for item in value]
     return value
-
-
-_CONTAINERS = frozenset((dict, list))
 
 
 def map_schema(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:

@@ -86,10 +86,15 @@ def convert_to_openai_function(tool: Any, *, strict: bool | None = None) -> dict
 
 def convert_to_openai_tool(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
     """`{"type": "function", "function": {...}}`; a tool that the provider runs stays as it is."""
-    if isinstance(tool, ProviderTool):
-        return tool.to_dict()
-    if isinstance(tool, Mapping) and isinstance(tool.get("type"), str) and tool["type"] not in ("function", "object"):
-        return dict(tool)
+    if not isinstance(tool, BaseTool):
+        if isinstance(tool, ProviderTool):
+            return tool.to_dict()
+        if (
+            isinstance(tool, Mapping)
+            and isinstance(tool.get("type"), str)
+            and tool["type"] not in ("function", "object")
+        ):
+            return dict(tool)
     return {"type": "function", "function": convert_to_openai_function(tool, strict=strict)}
 
 

@@ -72,6 +72,8 @@ def _refuse(part: dict[str, Any], path: str, tool: str) -> None:
 
 
 def _tighten(part: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in part:
+        return {key: part[key] for key in ("$ref", "$defs") if key in part}  # a reference may have nothing beside it
     for key in _DROPPED:
         part.pop(key, None)
     if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:

@@ -371,11 +371,14 @@ def without_nulls(args: dict[str, Any], error: ValidationError) -> dict[str, Any
     Models send null for an optional argument (under OpenAI's strict mode they must). Where null is no value and the
     argument has a default the second validation succeeds; where it is required, it says so.
     """
+    found = error.errors(include_url=False, include_context=False)
+    return without(args, [real_path(each["loc"], args, each["type"]) for each in found if each["input"] is None])
+
+
+def without(args: dict[str, Any], paths: Iterable[tuple[str | int, ...]]) -> dict[str, Any] | None:
+    """A copy of `args` without the nulls at `paths`, or None if there are none."""
     copy, removed = copy_json(args), False
-    for each in error.errors(include_url=False, include_context=False):
-        if each["input"] is not None:
-            continue
-        path = real_path(each["loc"], args, each["type"])
+    for path in paths:
         holder = copy
         for step in path[:-1]:
             holder = holder[step] if not isinstance(holder, dict) or step in holder else {}
@@ -437,7 +440,13 @@ class SchemaArguments:
         if self._closed and not args.keys() <= names.keys():
             raise refuse(tool, unknown(args.keys() - names.keys(), names))
         if not self._validator.is_valid(args):
-            raise refuse(tool, self._problems(args))
+            nulls = [
+                tuple(error.instance_path) for error in self._validator.iter_errors(args) if error.instance is None
+            ]
+            trimmed = without(args, nulls)
+            if trimmed is None or not self._validator.is_valid(trimmed):
+                raise refuse(tool, self._problems(args if trimmed is None else trimmed))
+            return trimmed
         return copy_json(args)  # type: ignore[no-any-return]
 
     def _problems(self, args: dict[str, Any]) -> list[Problem]:
