@@ -24,6 +24,9 @@ class ListOutputParser(BaseTransformOutputParser[list[str]]):
 
     never_blocks = True
 
+    def __init__(self, *, name: str | None = None) -> None:
+        self.name = name
+
     def _cut(self, text: str, start: int, quoted: bool) -> tuple[int, bool]:
         """Where the last item that is surely whole ends in `text` (0: nowhere), looking from `start` on.
 
