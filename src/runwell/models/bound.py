@@ -20,7 +20,9 @@ __all__ = ["BoundModel"]
 class BoundModel(Runnable[Any, AIMessage]):
     """`bound` with `kwargs` added to each call; a call's own win. Everything else is as on the model itself."""
 
-    def __init__(self, bound: BaseChatModel, kwargs: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, bound: BaseChatModel, kwargs: Mapping[str, Any], config: Mapping[str, Any] | None = None
+    ) -> None:
         self.bound = bound
         self.kwargs = dict(kwargs)
         self.config: dict[str, Any] = dict(config or {})
@@ -51,9 +53,7 @@ class BoundModel(Runnable[Any, AIMessage]):
     async def ainvoke(self, input: Any, config: Mapping[str, Any] | None = None, **kwargs: Any) -> AIMessage:
         return await self.bound.ainvoke(input, self._config(config), **{**self.kwargs, **kwargs})
 
-    def stream(
-        self, input: Any, config: Mapping[str, Any] | None = None, **kwargs: Any
-    ) -> Iterator[AIMessageChunk]:
+    def stream(self, input: Any, config: Mapping[str, Any] | None = None, **kwargs: Any) -> Iterator[AIMessageChunk]:
         return self.bound.stream(input, self._config(config), **{**self.kwargs, **kwargs})
 
     def astream(

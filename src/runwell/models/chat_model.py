@@ -43,7 +43,6 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     says; a stream only before its first chunk. Instances hold no state of a call, and may be shared between threads.
     """
 
-    name: str | None = None
     cache: BaseCache | None = None
     rate_limiter: Any = None
     """Has `acquire()` and `aacquire()`, which wait for leave to call."""
@@ -59,11 +58,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     provider: ClassVar[str] = ""
     """Stands in `response_metadata["model_provider"]`."""
     retry_policy: ClassVar[RetryPolicy] = RetryPolicy()
-    never_blocks: ClassVar[bool] = False
-    """The written plain methods do not wait for anything, so async callers run them in place, without a thread."""
     structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling", "json_mode")
     """Ways to ask for an answer in a shape that the model understands."""
 
+    _fields: ClassVar[dict[str, Any]] = {"name": None}
     _writes: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -181,17 +179,25 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         return run.awatch(partial(self._achunks, messages, stop, kwargs, run), _whole, _text)
 
     def generate(
-        self, messages: Sequence[LanguageModelInput], stop: list[str] | None = None, callbacks: Any = None, **kwargs: Any
+        self,
+        messages: Sequence[LanguageModelInput],
+        stop: list[str] | None = None,
+        callbacks: Any = None,
+        **kwargs: Any,
     ) -> LLMResult:
         """The answers to several inputs, as generations."""
-        config = {"callbacks": callbacks} if callbacks else None
+        config: Any = {"callbacks": callbacks} if callbacks else None
         return _as_result(self.batch(list(messages), config, stop=stop, **kwargs))
 
     async def agenerate(
-        self, messages: Sequence[LanguageModelInput], stop: list[str] | None = None, callbacks: Any = None, **kwargs: Any
+        self,
+        messages: Sequence[LanguageModelInput],
+        stop: list[str] | None = None,
+        callbacks: Any = None,
+        **kwargs: Any,
     ) -> LLMResult:
         """As `generate`."""
-        config = {"callbacks": callbacks} if callbacks else None
+        config: Any = {"callbacks": callbacks} if callbacks else None
         return _as_result(await self.abatch(list(messages), config, stop=stop, **kwargs))
 
     # -- deriving
@@ -251,9 +257,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         With `include_raw` the result is `{"raw": message, "parsed": value or None, "parsing_error": error or None}`;
         without, an answer that does not fit raises OutputParserException.
         """
-        return self.bind(**kwargs).with_structured_output(
-            schema, method=method, include_raw=include_raw, strict=strict
-        )
+        return self.bind(**kwargs).with_structured_output(schema, method=method, include_raw=include_raw, strict=strict)
 
     def with_max_retries(self, retries: int) -> BaseChatModel:
         """This model with another number of retries."""
@@ -518,7 +522,9 @@ def _text(chunk: AIMessageChunk) -> str:
 
 def _as_chunk(message: AIMessage) -> AIMessageChunk:
     """A whole answer as the only chunk of a stream."""
-    fields = {name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")}
+    fields = {
+        name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")
+    }
     from runwell.messages.calls import fragment_of
 
     calls = [*message.tool_calls, *message.invalid_tool_calls]

@@ -69,7 +69,9 @@ class KeywordFields:
             for alias, name in self._aliases.items():
                 if alias in given:
                     if name in given:
-                        raise InvalidInput(f"{type(self).__name__} got both {name!r} and {alias!r}, which are the same.")
+                        raise InvalidInput(
+                            f"{type(self).__name__} got both {name!r} and {alias!r}, which are the same."
+                        )
                     given[name] = given.pop(alias)
         missing: list[str] = []
         for name, default in self._fields.items():
@@ -93,7 +95,9 @@ class KeywordFields:
         name, known = type(self).__name__, [*self._fields, *self._aliases]
         if unknown:
             told = ", ".join(f"{each!r}{nearest(each, known)}" for each in unknown)
-            return InvalidInput(f"{name} takes no argument {told}.", hint=f"It takes {', '.join(sorted(self._fields))}.")
+            return InvalidInput(
+                f"{name} takes no argument {told}.", hint=f"It takes {', '.join(sorted(self._fields))}."
+            )
         return InvalidInput(f"{name} needs {', '.join(repr(each) for each in missing)}.")
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
@@ -151,6 +155,9 @@ def _is_class_var(annotation: Any) -> bool:
     return annotation is ClassVar or get_origin(annotation) is ClassVar
 
 
+_NO_DEFAULT = ("PydanticUndefinedType", "ellipsis")
+
+
 def _read_default(cls: type, name: str, declared: Any) -> tuple[Any, str | None]:
     """(default or factory, alias); the class attribute becomes the plain default."""
     kind = type(declared).__name__
@@ -159,7 +166,10 @@ def _read_default(cls: type, name: str, declared: Any) -> tuple[Any, str | None]
     factory = declared.default_factory
     if factory is not None and factory is not dataclasses.MISSING:
         default: Any = _Factory(factory)
-    elif declared.default is dataclasses.MISSING or type(declared.default).__name__ in ("PydanticUndefinedType", "ellipsis"):
+    elif declared.default is dataclasses.MISSING or type(declared.default).__name__ in (
+        "PydanticUndefinedType",
+        "ellipsis",
+    ):
         default = _REQUIRED
     else:
         default = declared.default

@@ -27,7 +27,10 @@ _FAMILIES: Final = (
     (re.compile(r"(ft:)?gpt-\d|o\d(-|$)|chatgpt-|codex-mini-latest$"), "openai"),
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gemini-"), "google_genai"),
-    (re.compile(r"((us|eu|apac|global)\.)?(amazon|anthropic|meta|mistral|cohere|ai21|deepseek|openai)\."), "bedrock_converse"),
+    (
+        re.compile(r"((us|eu|apac|global)\.)?(amazon|anthropic|meta|mistral|cohere|ai21|deepseek|openai)\."),
+        "bedrock_converse",
+    ),
     (re.compile(r"(mistral|ministral|magistral|codestral|devstral|pixtral)-.*latest$"), "mistralai"),
     (re.compile(r"command-(a|r)"), "cohere"),
     (re.compile(r"grok-"), "xai"),
@@ -36,7 +39,9 @@ _FAMILIES: Final = (
 )
 
 # Open weights that many serve.
-_ANYBODY: Final = re.compile(r"(gpt-oss|llama|meta-llama|qwen|mistral|mixtral|gemma|phi|deepseek|smollm|granite|glm|kimi)", re.I)
+_ANYBODY: Final = re.compile(
+    r"(gpt-oss|llama|meta-llama|qwen|mistral|mixtral|gemma|phi|deepseek|smollm|granite|glm|kimi)", re.I
+)
 _OPEN_HOSTS: Final = ("local", "ollama", "openai")
 _OLLAMA_TAG: Final = re.compile(r"[\w./-]+:(latest|[\w.-]*\d+(\.\d+)?[bm][\w.-]*)\Z", re.I)
 
@@ -77,9 +82,9 @@ def infer_provider(name: str) -> str:
             f"{name!r} is served by many providers, and the name does not say which is meant.",
             hint=f"Say it: {candidates} (with base_url= for an OpenAI-compatible server), ...",
         )
-    prefix = name.partition(":")[0]
+    prefix, colon, _ = name.partition(":")
     raise UnknownModel(
-        f"No provider is known for the model {name!r}{nearest(prefix, known_providers())}.",
+        f"No provider is known for the model {name!r}{nearest(prefix, known_providers()) if colon else ''}.",
         hint=f'Write "provider:model"; known providers: {", ".join(known_providers())}.',
     )
 
@@ -95,17 +100,22 @@ def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: 
     MissingApiKey when its key is not set, all before any network is used. A third party adds a provider with an entry
     point in the group `runwell.providers`: a class that takes `model=` and keyword arguments.
     """
-    if not isinstance(model, str) or not model.strip():
+    if type(model) is not str or not model.strip():
         raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
     if model_provider is not None:
-        return _load(model_provider.replace("-", "_"), model)(model=model, **kwargs)
+        return _made(model_provider.replace("-", "_"), model, model, kwargs)
     prefix, colon, rest = model.partition(":")
     prefix = prefix.replace("-", "_") if colon else ""
     if prefix and prefix in _providers():
         if not rest:
             raise UnknownModel(f"{model!r} names a provider and no model.", hint=f'Write "{prefix}:<model>".')
-        return _load(prefix, model)(model=rest, **kwargs)
-    return _load(infer_provider(model), model)(model=model, **kwargs)
+        return _made(prefix, rest, model, kwargs)
+    return _made(infer_provider(model), model, model, kwargs)
+
+
+def _made(provider: str, name: str, asked: str, kwargs: dict[str, Any]) -> BaseChatModel:
+    made: BaseChatModel = _load(provider, asked)(model=name, **kwargs)
+    return made
 
 
 def _load(provider: str, model: str) -> Any:

@@ -6,16 +6,17 @@ kept in `additional_kwargs` and sent back to it with the message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runwell.errors import InvalidHistory
+from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.messages.usage import UsageMetadata
+from runwell.models.outputs import ChatGenerationChunk
 
-__all__ = ["chunk_from_wire", "message_from_wire", "messages_to_wire", "usage_from_wire"]
+__all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "usage_from_wire"]
 
 _ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
 _ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
@@ -152,7 +153,7 @@ _MESSAGE_FIELDS = frozenset({"role", "content", "tool_calls", "name"})
 
 
 def message_from_wire(wire: Mapping[str, Any], usage: Mapping[str, Any] | None = None) -> AIMessage:
-    """A model's answer. Calls with broken arguments are in `invalid_tool_calls`, with the text as the model wrote it."""
+    """A model's answer. Calls with broken arguments are in `invalid_tool_calls`, as the model wrote them."""
     content = wire.get("content")
     calls, broken = parse_calls([_fragment(call, None) for call in wire.get("tool_calls") or ()])
     return AIMessage(
@@ -165,18 +166,71 @@ def message_from_wire(wire: Mapping[str, Any], usage: Mapping[str, Any] | None =
     )
 
 
-def chunk_from_wire(
-    delta: Mapping[str, Any], *, usage: Mapping[str, Any] | None = None, metadata: dict[str, Any] | None = None
-) -> AIMessageChunk:
-    """A piece of a model's answer. Call fragments that carry no index are numbered by their place in the delta."""
+class ChunkReader:
+    """Reads the events of one streamed answer.
+
+    What the whole answer took, why it ended and which model gave it come once, in the last chunk, whether the server
+    says them once or with every event.
+    """
+
+    __slots__ = ("_metadata", "_usage")
+
+    def __init__(self) -> None:
+        self._usage: Mapping[str, Any] | None = None
+        self._metadata: dict[str, Any] = {}
+
+    def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
+        """The chunk in an event, if it says anything."""
+        if not isinstance(event, dict):
+            return
+        if event.get("usage"):
+            self._usage = event["usage"]
+        for choice in event.get("choices") or ():
+            if choice.get("index"):
+                continue  # one answer was asked for
+            if choice.get("finish_reason"):
+                self._metadata["finish_reason"] = choice["finish_reason"]
+                for key, name in _LAST.items():
+                    if event.get(key) is not None:
+                        self._metadata[name] = event[key]
+            delta = choice.get("delta") or {}
+            logprobs = choice.get("logprobs")
+            message = _chunk(delta)
+            if logprobs:
+                message = message or AIMessageChunk("")
+                message.response_metadata = {"logprobs": logprobs}
+            if message is not None:
+                yield ChatGenerationChunk(message)
+
+    def end(self, who: str | None) -> ChatGenerationChunk:
+        """The last chunk. Raises ModelConnectionError if the stream stopped before the answer was complete."""
+        if "finish_reason" not in self._metadata:
+            raise ModelConnectionError(f"{who} ended the stream before the answer was complete.")
+        usage = usage_from_wire(self._usage) if self._usage else None
+        metadata = self._metadata
+        return ChatGenerationChunk(
+            AIMessageChunk("", response_metadata=metadata, usage_metadata=usage, chunk_position="last")
+        )
+
+
+_LAST = {"model": "model_name", "id": "id", "system_fingerprint": "system_fingerprint", "service_tier": "service_tier"}
+
+
+def _chunk(delta: Mapping[str, Any]) -> AIMessageChunk | None:
+    """A piece of the answer; None if it is empty. Call fragments without an index are numbered by their place."""
+    content = delta.get("content")
     calls = delta.get("tool_calls")
-    extra = {k: v for k, v in delta.items() if v is not None and k not in _MESSAGE_FIELDS}
+    extra = None
+    for key, value in delta.items():
+        if value is not None and key not in _MESSAGE_FIELDS:
+            extra = extra or {}
+            extra[key] = value
+    if not content and not calls and not extra:
+        return None
     return AIMessageChunk(
-        delta.get("content") or "",
+        content or "",
         tool_call_chunks=[_fragment(call, place) for place, call in enumerate(calls)] if calls else None,
         additional_kwargs=extra,
-        response_metadata=metadata,
-        usage_metadata=usage_from_wire(usage) if usage else None,
     )
 
 

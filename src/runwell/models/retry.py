@@ -48,7 +48,7 @@ class RetryPolicy:
         import random
 
         pause: float = min(self.first_s * self.factor ** (attempt - 1), self.cap_s)
-        pause *= 1 - self.jitter * random.random()  # noqa: S311  spreads callers out, guards nothing
+        pause *= 1 - self.jitter * random.random()
         return max(pause, getattr(error, "retry_after", None) or 0.0)
 
     def go_on(self, error: Exception, call: Callable[[], T], tell: Tell | None = None, retries: int | None = None) -> T:

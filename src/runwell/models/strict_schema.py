@@ -1,4 +1,4 @@
-"""JSON schemas in the strict dialect: every object closed, every key required, nothing a constrained decoder refuses."""
+"""JSON schemas in the strict dialect: every object closed, every key required, nothing a decoder refuses."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def _strict(node: Any, root: dict[str, Any], where: str) -> Any:
         extra = node.get("additionalProperties")
         free = not node.get("properties") and extra is not False and (extra is not None or "properties" not in node)
         if isinstance(extra, dict) or extra is True or free:
+            place = where.lstrip(".") or "the whole answer"
             raise UnsupportedByProvider(
-                f"A strict schema cannot have an object with free keys, as {where.lstrip('.') or 'the whole answer'} has.",
+                f"A strict schema cannot have an object with free keys, as {place} has.",
                 hint="Use a list of {key, value} objects there, or strict=False.",
             )
         result["additionalProperties"] = False

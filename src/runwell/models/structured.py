@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runwell.errors import InvalidInput, OutputParserException
@@ -100,10 +100,7 @@ def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
         raise InvalidInput(f"This JSON schema is not valid: {error}") from error
 
     def validate(owner: StructuredSchema, value: Any) -> Any:
-        problems = [
-            f"{'.'.join(str(part) for part in error.instance_path) or 'the whole'}: {error.message}"
-            for error in validator.iter_errors(value)
-        ]
+        problems = [f"{_place(error.instance_path)}: {error.message}" for error in validator.iter_errors(value)]
         if problems:
             raise owner._unfit(value, "; ".join(problems))
         return value
@@ -146,12 +143,16 @@ def _type_validator(adapter: Any) -> Any:
             return adapter.validate_json(to_json(value, serialize_unknown=True))
         except ValidationError as error:
             problems = [
-                f"{'.'.join(str(part) for part in each['loc']) or 'the whole'}: {each['msg']} (got {_short(each['input'])})"
+                f"{_place(each['loc'])}: {each['msg']} (got {_short(each['input'])})"
                 for each in error.errors(include_url=False)
             ]
             raise owner._unfit(value, "; ".join(problems)) from error
 
     return validate
+
+
+def _place(path: Iterable[Any]) -> str:
+    return ".".join(str(part) for part in path) or "the whole"
 
 
 def _short(value: Any) -> str:

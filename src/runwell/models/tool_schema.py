@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from runwell.errors import InvalidInput, nearest
 from runwell.models.strict_schema import strict_schema
@@ -88,7 +88,7 @@ def _from_function(function: Callable[..., Any]) -> dict[str, Any]:
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
-        parameters = TypeAdapter(function).json_schema()
+        parameters = TypeAdapter[Any](cast(Any, function)).json_schema()
     except (PydanticUserError, NameError) as error:
         raise InvalidInput(
             f"The parameters of {function!r} cannot be described to a model: {str(error).splitlines()[0]}",

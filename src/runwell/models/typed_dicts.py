@@ -77,11 +77,12 @@ def _rebuild_class(schema: Any, inside: tuple[Any, ...]) -> Any:
         rebuilt = _rebuild(hint, (*inside, schema))
         required = key in schema.__required_keys__ if origin not in _MARKS else origin in _REQUIRED
         fields[key] = rebuilt if required else typing_extensions.NotRequired[rebuilt]
-    rebuilt_class: Any = typing_extensions.TypedDict(schema.__name__, fields)  # type: ignore[operator]
+    rebuilt_class: Any = _make_typed_dict(schema.__name__, fields)
     rebuilt_class.__doc__ = schema.__doc__
     rebuilt_class.__module__ = schema.__module__
     return rebuilt_class
 
 
+_make_typed_dict: Any = typing_extensions.TypedDict
 _REQUIRED = (typing.Required, typing_extensions.Required)
 _MARKS = (*_REQUIRED, typing.NotRequired, typing_extensions.NotRequired)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from runwell.errors import UsageError
@@ -12,7 +11,7 @@ __all__ = ["Embeddings"]
 Vector = list[float]
 
 
-class Embeddings(ABC):
+class Embeddings:
     """Text to vectors of one fixed length, so that texts of like meaning lie close.
 
     A subclass writes `embed_documents` or `aembed_documents`, and gets the rest in both colours. It also writes

@@ -1,0 +1,51 @@
+"""What tests of programs, and of integrations, are made with: fakes, and suites that an implementation must pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.testing.models import (
+        DeterministicFakeEmbedding,
+        FakeChatModel,
+        FakeEmbeddings,
+        FakeListChatModel,
+        FakeMessagesListChatModel,
+        FakeRequest,
+        GenericFakeChatModel,
+        ParrotFakeChatModel,
+    )
+
+# one line per name, so that each room's names can be added without touching another's
+_HOME = {
+    "DeterministicFakeEmbedding": "runwell.testing.models",
+    "FakeChatModel": "runwell.testing.models",
+    "FakeEmbeddings": "runwell.testing.models",
+    "FakeListChatModel": "runwell.testing.models",
+    "FakeMessagesListChatModel": "runwell.testing.models",
+    "FakeRequest": "runwell.testing.models",
+    "GenericFakeChatModel": "runwell.testing.models",
+    "ParrotFakeChatModel": "runwell.testing.models",
+}
+
+__all__ = [
+    "DeterministicFakeEmbedding",
+    "FakeChatModel",
+    "FakeEmbeddings",
+    "FakeListChatModel",
+    "FakeMessagesListChatModel",
+    "FakeRequest",
+    "GenericFakeChatModel",
+    "ParrotFakeChatModel",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
