@@ -91,7 +91,7 @@ class RunContext:
         metadata: dict[str, Any] | None = None,
         configurable: dict[str, Any] | None = None,
         handlers: tuple[Handler, ...] = (),
-        max_concurrency: int | None | _Unset = UNSET,
+        max_concurrency: int | _Unset | None = UNSET,
         recursion_limit: int = DEFAULT_RECURSION_LIMIT,
         home: Run | None = None,
     ) -> None:

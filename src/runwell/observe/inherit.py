@@ -146,7 +146,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
         metadata=metadata,
         configurable=configurable,
         handlers=handlers,
-        max_concurrency=config["max_concurrency"] if "max_concurrency" in config else concurrency,
+        max_concurrency=config.get("max_concurrency", concurrency),
         recursion_limit=get("recursion_limit") or limit,
         home=parent.home if parent is not None else None,
     )

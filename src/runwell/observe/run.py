@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.errors import StreamClosed
 from runwell.observe.context import CURRENT, RunContext, context_with
@@ -92,12 +92,12 @@ class Run:
         if self.context.handlers:
             tell(self.context, RunStarted(self.context, self.inputs, self.serialized))
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         self.start()
         self._token = CURRENT.set(self.context)
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         token, self._token = self._token, None
         if token is not None:
             CURRENT.reset(token)
@@ -107,14 +107,14 @@ class Run:
             else:
                 self.end(None)
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Self:
         self.settle_here()
         self.__enter__()
         if self.pending:
             await self.flush()
         return self
 
-    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self.__exit__(kind, error, trace)
         if self.pending:
             await self.flush()
@@ -399,7 +399,7 @@ def dispatch_custom_event(name: str, data: Any, *, config: Mapping[str, Any] | N
 
 def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
     """Tell handlers that the judgment named `seat` was made. Does nothing when nobody watches."""
-    run = CURRENT.get()
+    run = _current(None)
     if run is not None and run.handlers:
         tell(run, Decision(run, seat, outcome, reason, holder))
 
@@ -408,4 +408,6 @@ def _current(config: Mapping[str, Any] | None) -> RunContext | None:
     run = CURRENT.get()
     if run is None and config:
         run = getattr(config.get("callbacks"), "run", None)
+    while run is not None and run.run_id is None:  # only carries config: what happens in it belongs to the run around
+        run = run.parent
     return run

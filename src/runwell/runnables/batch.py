@@ -69,8 +69,11 @@ def run_batch(
             on_result(index, output)
         return output
 
-    thunks = [lambda index=index: item(index) for index in range(len(inputs))]  # type: ignore[misc]
-    return _results(fan_out(thunks, batch_limit(configs), stop_on_error=not return_exceptions), return_exceptions)
+    thunks = [lambda index=index: item(index) for index in range(len(inputs))]
+    return _results(
+        fan_out(thunks, batch_limit(configs, runnable._own_config), stop_on_error=not return_exceptions),
+        return_exceptions,
+    )
 
 
 async def arun_batch(
@@ -100,8 +103,8 @@ async def arun_batch(
 
     if not inputs:
         return []
-    thunks = [lambda index=index: item(index) for index in range(len(inputs))]  # type: ignore[misc]
-    outcomes = await afan_out(thunks, batch_limit(configs), stop_on_error=not return_exceptions)
+    thunks = [lambda index=index: item(index) for index in range(len(inputs))]
+    outcomes = await afan_out(thunks, batch_limit(configs, runnable._own_config), stop_on_error=not return_exceptions)
     return _results(outcomes, return_exceptions)
 
 
@@ -140,10 +143,9 @@ class BatchItems(Iterator[tuple[int, Any]]):
 
         configs = configs_for(len(inputs), config)
         thunks = [
-            lambda index=index: runnable.invoke(inputs[index], configs[index], **kwargs)  # type: ignore[misc]
-            for index in range(len(inputs))
+            lambda index=index: runnable.invoke(inputs[index], configs[index], **kwargs) for index in range(len(inputs))
         ]
-        self._outcomes = completed(thunks, batch_limit(configs))
+        self._outcomes = completed(thunks, batch_limit(configs, runnable._own_config))
         self._return_exceptions = return_exceptions
 
     def __next__(self) -> tuple[int, Any]:
@@ -169,10 +171,10 @@ class AsyncBatchItems(AsyncIterator[tuple[int, Any]]):
 
         configs = configs_for(len(inputs), config)
         thunks = [
-            lambda index=index: runnable.ainvoke(inputs[index], configs[index], **kwargs)  # type: ignore[misc]
+            lambda index=index: runnable.ainvoke(inputs[index], configs[index], **kwargs)
             for index in range(len(inputs))
         ]
-        self._outcomes = acompleted(thunks, batch_limit(configs))
+        self._outcomes = acompleted(thunks, batch_limit(configs, runnable._own_config))
         self._return_exceptions = return_exceptions
 
     async def __anext__(self) -> tuple[int, Any]:

@@ -38,7 +38,9 @@ def _lazily(start: Callable[[], Iterator[T]]) -> Iterator[T]:
     yield from start()
 
 
-async def through_thread(transform: Callable[[Iterator[Any]], Iterator[T]], source: AsyncIterator[Any]) -> Any:
+async def through_thread(
+    transform: Callable[[Iterator[Any]], Iterator[T]], source: AsyncIterator[Any]
+) -> AsyncIterator[T]:
     """A plain transform of an async stream: it runs in one worker thread, its input is read on this loop."""
     import asyncio
 

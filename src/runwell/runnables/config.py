@@ -128,9 +128,10 @@ def configs_for(
     return config
 
 
-def batch_limit(configs: Sequence[Mapping[str, Any] | None]) -> int | None:
-    """How many items may run at once: what the (first) config says, else what the current run hands down, else 16."""
-    for config in configs[:1]:
+def batch_limit(configs: Sequence[Mapping[str, Any] | None], own: Mapping[str, Any] | None = None) -> int | None:
+    """How many items may run at once: what the (first) config says, else the runnable's `own` bound config, else what
+    the current run hands down, else 16."""
+    for config in (*configs[:1], own):
         if config and "max_concurrency" in config:
             return cast("int | None", config["max_concurrency"])
     run = CURRENT.get()

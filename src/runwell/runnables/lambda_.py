@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, get_type_hints
 
-from runwell.drivers.colour import callee, is_async
+from runwell.drivers.colour import callee
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
@@ -32,10 +32,12 @@ class RunnableLambda(Runnable[Input, Output]):
     def __init__(
         self, func: Callable[..., Any], afunc: Callable[..., Any] | None = None, name: str | None = None
     ) -> None:
-        for given in (func, afunc):
-            if given is not None and not callable(given) and not callable(getattr(given, "invoke", None)):
+        wanted: tuple[Any, ...] = (func,) if afunc is None else (func, afunc)
+        for given in wanted:
+            if not callable(given) and not callable(getattr(given, "invoke", None)):
                 raise InvalidInput(
-                    f"RunnableLambda wants a function, not {given!r:.200}.", hint="Wrap a constant as `lambda _: value`."
+                    f"RunnableLambda wants a function, not {given!r:.200}.",
+                    hint="Wrap a constant as `lambda _: value`.",
                 )
         self.func = func
         self.afunc = afunc
@@ -56,13 +58,13 @@ class RunnableLambda(Runnable[Input, Output]):
         if config or CURRENT.get() is not None:
             run = open_run("chain", self, input, config)
             if run is not None:
-                return run.call(self._call, input, kwargs)
+                return run.call(self._call, input, kwargs)  # type: ignore[no-any-return]
         if self._direct and not kwargs:
             output = self._callee.sync(input)  # type: ignore[misc]
             if not hasattr(output, "invoke") and not hasattr(output, "__await__"):
                 return output  # type: ignore[no-any-return]
             return self._resolved(output, input)  # type: ignore[no-any-return]
-        return self._call(input, kwargs)
+        return self._call(input, kwargs)  # type: ignore[no-any-return]
 
     def _call(self, given: Any, kwargs: dict[str, Any]) -> Any:
         if self._yields or (self._ayields and self._callee.sync is None):
@@ -87,7 +89,7 @@ class RunnableLambda(Runnable[Input, Output]):
         if config or CURRENT.get() is not None:
             run = open_run("chain", self, input, config)
             if run is not None:
-                return await run.acall(self._acall, input, kwargs)  # type: ignore[no-any-return]
+                return await run.acall(self._acall, input, kwargs)
         return await self._acall(input, kwargs)  # type: ignore[no-any-return]
 
     async def _acall(self, given: Any, kwargs: dict[str, Any]) -> Any:
@@ -172,11 +174,11 @@ class RunnableLambda(Runnable[Input, Output]):
     # -- what it says of itself
 
     @property
-    def InputType(self) -> Any:  # noqa: N802
+    def InputType(self) -> Any:
         return _hint(self.func, "first")
 
     @property
-    def OutputType(self) -> Any:  # noqa: N802
+    def OutputType(self) -> Any:
         return _hint(self.func, "return")
 
     def __repr__(self) -> str:
@@ -204,7 +206,7 @@ def _hint(function: Any, which: str) -> Any:
         hints = get_type_hints(target)
         if which == "return":
             return hints.get("return", Any)
-        names = [name for name in inspect.signature(function).parameters]
+        names = list(inspect.signature(function).parameters)
         return hints.get(names[0], Any) if names else Any
     except (TypeError, ValueError, NameError):
         return Any

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Input", "Other", "Output", "Runnable", "RunnableLike", "Snapshots"]
 
-Input = TypeVar("Input", contravariant=True)  # noqa: PLC0105 - the field's name for it
-Output = TypeVar("Output", covariant=True)  # noqa: PLC0105
+Input = TypeVar("Input", contravariant=True)
+Output = TypeVar("Output", covariant=True)
 Other = TypeVar("Other")
 
 _PROTOCOL = ("invoke", "ainvoke", "stream", "astream", "transform", "atransform")
@@ -39,12 +39,13 @@ class Runnable(Generic[Input, Output]):
 
     run_kind: ClassVar[str] = "chain"
     """What kind of run a call is told as: chain, chat_model, llm, tool, retriever, prompt, parser."""
-    never_blocks: ClassVar[bool] | bool = False
+    never_blocks: bool = False
     """`invoke` only computes, briefly: `ainvoke` may run it on the event loop, without a worker thread."""
-    streams_snapshots: ClassVar[bool] | bool = False
+    streams_snapshots: bool = False
     """Each chunk replaces the one before it, instead of being added to it."""
 
     _written: ClassVar[frozenset[str]] = frozenset()
+    _own_config: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -60,14 +61,15 @@ class Runnable(Generic[Input, Output]):
 
             return call_sync(Callee(None, self.ainvoke), input, config, **kwargs)
         if written:
-            return self._whole(list(self.stream(input, config, **kwargs)))
+            return self._whole(list(self.stream(input, config, **kwargs)))  # type: ignore[no-any-return]
         raise self._nothing_written()
 
     async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
         """The output for one input. What is written in plain code runs in a worker thread."""
         written = self._written
         if "invoke" not in written and ("atransform" in written or "astream" in written):
-            return self._whole([chunk async for chunk in self.astream(input, config, **kwargs)])
+            chunks = [chunk async for chunk in self.astream(input, config, **kwargs)]
+            return self._whole(chunks)  # type: ignore[no-any-return]
         if self.never_blocks:
             return self.invoke(input, config, **kwargs)
         if not written:
@@ -100,7 +102,7 @@ class Runnable(Generic[Input, Output]):
 
             return self.atransform(alone(input), config, **kwargs)
         if "transform" in written or "stream" in written:
-            from runwell.runnables.bridges import in_thread, in_place
+            from runwell.runnables.bridges import in_place, in_thread
 
             def start() -> Iterator[Output]:
                 return self.stream(input, config, **kwargs)
@@ -370,12 +372,12 @@ class Runnable(Generic[Input, Output]):
         return f"{called}_{suffix.lower()}" if called[0].islower() else called + suffix.title()
 
     @property
-    def InputType(self) -> Any:  # noqa: N802 - the field's name
+    def InputType(self) -> Any:
         """The type of its input as declared; Any when nothing says."""
         return _declared(type(self), 0)
 
     @property
-    def OutputType(self) -> Any:  # noqa: N802
+    def OutputType(self) -> Any:
         """The type of its output as declared; Any when nothing says."""
         return _declared(type(self), 1)
 
@@ -401,7 +403,7 @@ class Runnable(Generic[Input, Output]):
 
     # -- for subclasses
 
-    def _whole(self, chunks: list[Any]) -> Any:
+    def _whole(self, chunks: Sequence[Any]) -> Any:
         """The output that these chunks of it make up."""
         return (chunks[-1] if chunks else None) if self.streams_snapshots else add_all(chunks)
 

@@ -45,7 +45,7 @@ class RunnableSequence(Runnable[Input, Output]):
             raise InvalidInput("A sequence needs at least one step.", hint="Compose it as `first | second`.")
         self.name = name
         self._numbered = tuple(enumerate(flat))
-        self.steps = flat
+        self.steps: list[Runnable[Any, Any]] = flat
         self.never_blocks = all(step.never_blocks for step in flat)
         self.streams_snapshots = flat[-1].streams_snapshots
 
@@ -62,11 +62,11 @@ class RunnableSequence(Runnable[Input, Output]):
         return self.steps[-1]
 
     @property
-    def InputType(self) -> Any:  # noqa: N802
+    def InputType(self) -> Any:
         return self.steps[0].InputType
 
     @property
-    def OutputType(self) -> Any:  # noqa: N802
+    def OutputType(self) -> Any:
         return self.steps[-1].OutputType
 
     # -- one input
@@ -83,7 +83,7 @@ class RunnableSequence(Runnable[Input, Output]):
         try:
             if kwargs:
                 value = step.invoke(value, None, **kwargs)
-                for index, step in self._numbered[1:]:
+                for index, step in self._numbered[1:]:  # noqa: B007 - told in the note
                     value = step.invoke(value)
             else:
                 for index, step in self._numbered:  # noqa: B007 - told in the note
@@ -205,4 +205,6 @@ class RunnableSequence(Runnable[Input, Output]):
 
     def __repr__(self) -> str:
         chain = " | ".join(map(repr, self.steps))
-        return chain if self.name is None else f"RunnableSequence({', '.join(map(repr, self.steps))}, name={self.name!r})"
+        return (
+            chain if self.name is None else f"RunnableSequence({', '.join(map(repr, self.steps))}, name={self.name!r})"
+        )

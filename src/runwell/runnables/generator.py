@@ -1,0 +1,119 @@
+"""A generator function as a step: it sees its input chunk by chunk."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from runwell.errors import InvalidInput
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
+from runwell.runnables.addable import add_all
+from runwell.runnables.bridges import alone, through_thread
+from runwell.runnables.config import RunnableConfig
+from runwell.runnables.parameters import asked_for, supplies
+from runwell.runnables.runnable import Input, Output, Runnable
+
+__all__ = ["RunnableGenerator"]
+
+
+class RunnableGenerator(Runnable[Input, Output]):
+    """`transform(chunks)`, a plain or `async` generator function, as a step; `invoke` adds up what it yields.
+
+    A parameter named `config` or `runtime` (after the first) is filled in. `atransform` is its `async` form, if it
+    has one: each colour of caller then uses its own.
+    """
+
+    def __init__(
+        self,
+        transform: Callable[..., Iterator[Any]] | Callable[..., AsyncIterator[Any]] | None = None,
+        atransform: Callable[..., AsyncIterator[Any]] | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        plain: Callable[..., Iterator[Any]] | None = None
+        asynchronous = atransform
+        if transform is not None:
+            if inspect.isasyncgenfunction(transform):
+                asynchronous = transform
+            else:
+                plain = transform  # type: ignore[assignment]
+        if plain is None and asynchronous is None:
+            raise InvalidInput(
+                "RunnableGenerator needs a generator function.", hint="Pass `def step(chunks): yield ...`."
+            )
+        self._plain = plain
+        self._asynchronous = asynchronous
+        self._asks = asked_for(plain) if plain is not None else ()
+        self._aasks = asked_for(asynchronous) if asynchronous is not None else ()
+        self.name = name or getattr(transform or atransform, "__name__", None)
+
+    def invoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        return add_all(list(self.stream(input, config, **kwargs)))  # type: ignore[no-any-return]
+
+    async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
+        return add_all([chunk async for chunk in self.astream(input, config, **kwargs)])  # type: ignore[no-any-return]
+
+    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
+        return self._streamed(iter((input,)), input, config, kwargs)
+
+    def transform(
+        self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[Output]:
+        return self._streamed(input, None, config, kwargs)
+
+    def _streamed(
+        self, source: Iterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> Iterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, told, config)
+            if run is not None:
+                return run.watch(lambda: self._flow(source, kwargs), add_all)
+        return self._flow(source, kwargs)
+
+    def _flow(self, source: Iterator[Any], kwargs: dict[str, Any]) -> Iterator[Output]:
+        if self._plain is not None:
+            yield from self._plain(source, **supplies(self._asks), **kwargs)
+            return
+        from runwell.drivers.streams import iterate_async, iterate_sync
+
+        assert self._asynchronous is not None
+        with iterate_sync(self._asynchronous(iterate_async(source), **supplies(self._aasks), **kwargs)) as chunks:
+            yield from chunks
+
+    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
+        return self._astreamed(alone(input), input, config, kwargs)
+
+    def atransform(
+        self, input: AsyncIterator[Input], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Output]:
+        return self._astreamed(input, None, config, kwargs)
+
+    def _astreamed(
+        self, source: AsyncIterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
+    ) -> AsyncIterator[Output]:
+        if config or CURRENT.get() is not None:
+            run = open_run("chain", self, told, config)
+            if run is not None:
+                return run.awatch(lambda: self._aflow(source, kwargs), add_all)
+        return self._aflow(source, kwargs)
+
+    async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
+        if self._asynchronous is not None:
+            stream = self._asynchronous(source, **supplies(self._aasks), **kwargs)
+        else:
+            plain = self._plain
+            assert plain is not None
+            filled = {**supplies(self._asks), **kwargs}
+            stream = through_thread(lambda chunks: plain(chunks, **filled), source)
+        try:
+            async for chunk in stream:
+                yield chunk
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    def __repr__(self) -> str:
+        return f"RunnableGenerator({self.name})"
