@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.sync import InlineStream, run_sync
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer
-from runwell.graph.engine import INTERRUPT, Run, SaverCalls, node_writes
+from runwell.graph.engine import Run, SaverCalls, node_writes
 from runwell.graph.plan import JUMP, Blueprint, Write, apply_writes, plan_tasks
 from runwell.graph.schema import Channel
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
@@ -321,6 +321,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
     ) -> list[Write]:
         """Run as a node of another graph: same driver, same thread, own namespace. Gives what changed, as writes."""
         run = Run(self)
+        run.nested = True
         if self.checkpointer is None:
             self._inherit(run, scope)
         elif self.saver_calls is not None:
@@ -339,11 +340,6 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if isinstance(given, Mapping):
             given = {name: value for name, value in given.items() if name in known}
         result = await run.flow(given)
-        questions = result.pop(INTERRUPT, None)
-        if questions:
-            from runwell.errors import GraphInterrupt
-
-            raise GraphInterrupt(questions)
         before = given if isinstance(given, Mapping) else {}
         return [
             (name, _grown(channels[name], before.get(name), value))

@@ -130,21 +130,24 @@ class Run:
             await self._open(given)
             if "values" in self.modes:
                 await self._emit("values", self._output())
-            interrupts = await self._steps()
+            interrupts = await self._steps(going_on=given is None or isinstance(given, Command))
         finally:
             await self._settle()
         output = self._output()
         if interrupts:
+            if self.nested:
+                raise GraphInterrupt(interrupts)
             output[INTERRUPT] = interrupts
         return output
 
-    async def _steps(self) -> list[Interrupt]:
+    async def _steps(self, going_on: bool) -> list[Interrupt]:
         blueprint, taken = self.graph.blueprint, 0
-        held: frozenset[str] = self._held_before()
+        # going on from where the thread stands goes past a breakpoint that it stands at
+        held = frozenset(task.id for task in self.next) if going_on else frozenset()
         while self.next:
             now, waiting = put_off(blueprint, self.next)
-            if self.breaks_before and (hit := [t.node for t in now if t.node in self.breaks_before and t.id not in held]):
-                await self._paused_at(hit, "before")
+            if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
+                await self._paused()
                 return []
             if taken >= self.limit:
                 raise GraphRecursionError(
@@ -165,7 +168,7 @@ class Run:
             await self._advance(done, waiting)
             taken += 1
             if self.breaks_after and any(node in self.breaks_after for node, _ in done):
-                await self._paused_at([node for node, _ in done if node in self.breaks_after], "after")
+                await self._paused()
                 return []
         return []
 
@@ -294,15 +297,19 @@ class Run:
             scope = self._scope(PlannedTask(record.task_id, record.node), self.base)
             for question in record.interrupts:
                 if f"answer/{question.id}" in record.records:
-                    answer = record.records[f"answer/{question.id}"]
-                    self.answers[question.id] = (answer, record.records.get(f"actor/{question.id}"))
-                    if question.id == interrupt_id(scope, len(record.answers)):
-                        record.answers.append(answer)
-                        record.actors.append(record.records.get(f"actor/{question.id}"))
+                    answer, actor = record.records[f"answer/{question.id}"], record.records.get(f"actor/{question.id}")
+                    self.answers[question.id] = (answer, actor)
+                elif question.id in self.answers:  # kept by the run around this one
+                    answer, actor = self.answers[question.id]
+                else:
+                    continue
+                if question.id == interrupt_id(scope, len(record.answers)):
+                    record.answers.append(answer)
+                    record.actors.append(actor)
 
-    def _still_waits(self, record: TaskRecord) -> bool:
-        """Whether a paused task has a question nobody has answered: then it is not run again yet."""
-        return any(f"answer/{question.id}" not in record.records for question in record.interrupts)
+    def _unanswered(self, record: TaskRecord) -> list[Interrupt]:
+        """A paused task's questions that nobody has answered: while there is one it is not run again."""
+        return [question for question in record.interrupts if question.id not in self.answers]
 
     # -- one step
 
@@ -315,8 +322,8 @@ class Run:
             record = self.records.get(task.id) if self.records else None
             if record is not None and record.done:
                 results[task.id] = record.writes
-            elif record is not None and record.interrupts and self._still_waits(record):
-                waiting.extend(q for q in record.interrupts if f"answer/{q.id}" not in record.records)
+            elif record is not None and record.interrupts and (still := self._unanswered(record)):
+                waiting.extend(still)
             else:
                 todo.append(task)
         alone = len(tasks) == 1
@@ -628,19 +635,8 @@ class Run:
 
     # -- breakpoints and streaming
 
-    def _held_before(self) -> frozenset[str]:
-        """Tasks a breakpoint has already stopped at: going on runs them."""
-        return frozenset(
-            task.id for task in self.next if (r := self.records.get(task.id)) is not None and r.records.get("__held__")
-        )
-
-    async def _paused_at(self, nodes: list[str], when: str) -> None:
-        if self.saver is not None and when == "before":
-            for task in self.next:
-                if task.node in nodes:
-                    record = self.records.get(task.id) or TaskRecord(task.id, task.node)
-                    record.records["__held__"] = True
-                    await self.saver.save_task(self.thread_id, self.ns, self.head, record)
+    async def _paused(self) -> None:
+        """A breakpoint ends the run here."""
         if "updates" in self.modes:
             await self._emit("updates", {INTERRUPT: ()})
 
@@ -729,7 +725,7 @@ def _merged(first: Commit, second: Commit) -> Commit:
 
 def unanswered(record: TaskRecord) -> TaskRecord:
     """The record as it was before its questions were answered."""
-    kept = {key: value for key, value in record.records.items() if not key.startswith(("answer/", "actor/", "__held__"))}
+    kept = {key: value for key, value in record.records.items() if not key.startswith(("answer/", "actor/"))}
     return replace(record, records=kept, answers=[], actors=[], interrupts=list(record.interrupts))
 
 

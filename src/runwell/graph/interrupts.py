@@ -48,7 +48,7 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
         return answer
     if not scope.can_pause:
         raise NoCheckpointer(
-            f"Node {scope.runtime.execution_info.node!r} asks {value!r:.200}, and nothing can save the pause.",
+            f"Node {scope.node!r} asks {value!r:.200}, and nothing can save the pause.",
             hint="Compile the graph with checkpointer=InMemorySaver() (or SqliteSaver) and pass "
             '{"configurable": {"thread_id": ...}}, or answer in process with answer_interrupts=.',
         )

@@ -139,9 +139,9 @@ class StateSchema:
     def _as_mapping(self, given: Any) -> Mapping[str, Any]:
         if isinstance(given, Mapping):
             return given
-        if isinstance(given, self.type) and self.kind == "dataclass":
+        if self.kind == "dataclass" and isinstance(given, self.type):
             return {name: getattr(given, name) for name in self.channels}
-        if isinstance(given, self.type) and self.kind == "pydantic":
+        if self.kind == "pydantic" and isinstance(given, self.type):
             fields: Any = given
             return {name: getattr(given, name) for name in self.channels if name in fields.model_fields_set}
         raise InvalidInput(
