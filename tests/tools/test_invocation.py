@@ -19,7 +19,7 @@ from runwell.errors import (
     ToolError,
     UsageError,
 )
-from runwell.messages.message import ToolMessage
+from runwell.messages import ToolMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
 from runwell.tools import BaseTool, StructuredTool, Tool, ToolException, tool

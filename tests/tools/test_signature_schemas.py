@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, Field, conint
 from typing_extensions import TypedDict
 
-from runwell.errors import ToolDefinitionError
+from runwell.errors import ToolDefinitionError, UsageError
 from runwell.tools import (
     InjectedState,
     InjectedStore,
@@ -22,6 +22,7 @@ from runwell.tools import (
     InjectedToolCallId,
     StructuredTool,
     ToolRuntime,
+    create_schema_from_function,
     tool,
 )
 
@@ -299,6 +300,11 @@ def test_the_schema_of_a_signature_is_exact(function: Any, schema: dict[str, Any
     assert made.args == schema["properties"]
 
 
+def test_the_model_of_a_function_alone() -> None:
+    made = create_schema_from_function("Scalars", scalars)
+    assert (made.__name__, set(made.model_fields)) == ("Scalars", {"a", "b", "c", "d"})
+
+
 def test_a_schema_handed_out_is_the_callers_to_change() -> None:
     made = tool(scalars, description="d")
     made.json_schema()["properties"].clear()
@@ -533,6 +539,8 @@ def test_methods_partials_and_callable_objects_are_tools() -> None:
     assert Shop(5).later.invoke({"n": 2}) == 7
     assert Shop.double.invoke({"n": 2}) == 4
     assert set(Shop.add.args) == {"n"}
+    with pytest.raises(UsageError, match="is a method and has no instance"):
+        Shop.add.invoke({"n": 2})
     greeter = tool(Greeter())
     assert (greeter.name, greeter.description, greeter.invoke({"who": "you"})) == (
         "Greeter",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         convert_to_openai_function,
         convert_to_openai_tool,
     )
-    from runwell.tools.structured import StructuredTool, Tool
+    from runwell.tools.structured import StructuredTool, Tool, create_schema_from_function
     from runwell.tools.toolbox import as_tool, as_tools
 
 _HOME = {
@@ -53,6 +53,7 @@ _HOME = {
     "convert_to_json_schema": "runwell.tools.schema",
     "convert_to_openai_function": "runwell.tools.schema",
     "convert_to_openai_tool": "runwell.tools.schema",
+    "create_schema_from_function": "runwell.tools.structured",
     "dereference_refs": "runwell.tools.json_schema",
     "tool": "runwell.tools.decorator",
     "tool_cost": "runwell.tools.cost",
@@ -82,6 +83,7 @@ __all__ = [
     "convert_to_json_schema",
     "convert_to_openai_function",
     "convert_to_openai_tool",
+    "create_schema_from_function",
     "dereference_refs",
     "tool",
     "tool_cost",

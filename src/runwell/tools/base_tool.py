@@ -201,6 +201,11 @@ class BaseTool(WithFields, Runnable[Any, Any]):
             raise ToolArgumentsError(
                 message(self.name, [Problem("", f"got {shorten(args)}", "an object with an entry for each argument")])
             )
+        if made.unbound:
+            raise UsageError(
+                f"Tool {self.name!r} is a method and has no instance to run on.",
+                hint=f"Take it from an instance: Class(...).{self.name}.",
+            )
         wanted = made.injected
         if not wanted:
             return made.arguments.validate(self.name, args if type(args) is dict else dict(args))

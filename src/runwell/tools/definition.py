@@ -13,10 +13,13 @@ from pydantic import BaseModel, RootModel
 
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError, nearest
+from runwell.tools.argument_model import model_from_class
 from runwell.tools.docstring import Docstring, read_docstring
 from runwell.tools.injected import NOTHING, Injection, find_injection
+from runwell.tools.model_arguments import ModelArguments, arguments_from_shape
+from runwell.tools.schema_arguments import SchemaArguments
 from runwell.tools.signature import Shape, innermost, read_fields, read_function
-from runwell.tools.validation import Arguments, ModelArguments, SchemaArguments, arguments_from_shape, model_from_class
+from runwell.tools.validation import Arguments
 
 __all__ = ["Definition", "check_name", "define"]
 

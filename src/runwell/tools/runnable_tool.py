@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
+from runwell.tools.json_schema import at_root
 from runwell.tools.structured import StructuredTool
 
 __all__ = ["convert_runnable_to_tool"]
@@ -33,16 +34,12 @@ def convert_runnable_to_tool(
         schema = create_model("Arguments", **types)
     whole = False
     if schema is None:
-        schema = runnable.get_input_schema()
-        found = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
-        whole = "properties" not in found
+        schema = at_root(runnable.get_input_jsonschema())
+        whole = "properties" not in schema
         if whole:
-            inner = {key: value for key, value in found.items() if key not in ("$defs", "title")}
-            schema = {"type": "object", "properties": {"input": inner}, "required": ["input"]}
-            if "$defs" in found:
-                schema["$defs"] = found["$defs"]
-        elif hasattr(schema, "model_json_schema"):
-            schema = found
+            inner = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
+            definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+            schema = {"type": "object", "properties": {"input": inner}, "required": ["input"], **definitions}
     called = name or _tidy(getattr(runnable, "name", None) or type(runnable).__name__)
     if not description:
         raise ToolDefinitionError(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, Self
 
+from pydantic import BaseModel
+
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError
@@ -15,7 +17,7 @@ from runwell.tools.definition import Definition, define
 from runwell.tools.progress import as_callable
 from runwell.tools.signature import describe_place, innermost
 
-__all__ = ["StructuredTool", "Tool"]
+__all__ = ["StructuredTool", "Tool", "create_schema_from_function"]
 
 
 class StructuredTool(BaseTool):
@@ -108,6 +110,14 @@ class StructuredTool(BaseTool):
         bound._definition.callee = bound._callee()
         bound._definition.unbound = False
         return bound
+
+
+def create_schema_from_function(
+    model_name: str, func: Callable[..., Any], *, parse_docstring: bool | None = None
+) -> type[BaseModel]:
+    """The Pydantic model of a function's arguments, as its tool would have it."""
+    made = StructuredTool.from_function(func, name=model_name, description=model_name, parse_docstring=parse_docstring)
+    return made.definition.arguments.model  # type: ignore[attr-defined, no-any-return]
 
 
 class Tool(StructuredTool):
