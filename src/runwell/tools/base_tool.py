@@ -131,7 +131,7 @@ class BaseTool(WithFields, Runnable[Any, Any]):
             if wait:  # a type declared further down the module: look again on first use
                 return None
             raise ToolDefinitionError(
-                f"Tool {self.name!r}: an annotation cannot be read: {error}",
+                f"{self._place()}: an annotation of the tool {self.name!r} cannot be read: {error}",
                 hint="Import the type at run time, not only under TYPE_CHECKING.",
             ) from error
         self.description = made.description
