@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,43 @@ def test_a_selector_picks_for_the_input() -> None:
     filled = prompt.format_messages(input="why sky", other="now")
     assert filled == [HumanMessage("colour of sky"), AIMessage("Blue"), HumanMessage("why sky now")]
     assert selector.seen == [("sync", {"input": "why sky"})]
+
+
+def test_a_selector_is_awaited_where_the_prompt_is() -> None:
+    selector = LastWord()
+    text = FewShotPromptTemplate(
+        example_selector=selector, example_prompt=PromptTemplate("{q}: {r}"), suffix="{input}:", example_separator="\n"
+    )
+    turns = FewShotChatMessagePromptTemplate(example_selector=selector, example_prompt=TURN)
+    prompt = ChatPromptTemplate.from_messages([("system", "s"), SystemMessage("literal"), turns, text])
+    assert not prompt.never_blocks
+    awaited = asyncio.run(prompt.ainvoke({"input": "why sky"}))
+    assert [colour for colour, _ in selector.seen] == ["async", "async"]
+    assert awaited == prompt.invoke({"input": "why sky"})
+    assert awaited.to_messages()[-1] == HumanMessage("colour of sky: Blue\nwhy sky:")
+    assert asyncio.run(text.aformat(input="grass")) == "colour of grass: Green\ngrass:"
+    assert asyncio.run(turns.aformat_messages(input="grass")) == [HumanMessage("colour of grass"), AIMessage("Green")]
+
+
+def test_a_plain_selector_does_not_hold_up_the_loop() -> None:
+    class Slow:
+        def select_examples(self, input_variables: dict[str, Any]) -> list[dict[str, Any]]:
+            self.thread = threading.get_ident()
+            return TURNS[:1]
+
+    selector = Slow()
+    turns = FewShotChatMessagePromptTemplate(example_selector=selector, example_prompt=TURN)
+    filled = asyncio.run((ChatPromptTemplate.from_messages([turns])).ainvoke({}))
+    assert filled.to_messages() == [HumanMessage("colour of grass"), AIMessage("Green")]
+    assert selector.thread != threading.get_ident()
+
+
+def test_a_prompt_describes_what_it_takes() -> None:
+    prompt = ChatPromptTemplate.from_messages([("placeholder", "{history}"), ("human", "{question}")])
+    schema = prompt.get_input_jsonschema()
+    assert list(schema["properties"]) == ["question", "history"]
+    assert schema["required"] == ["question"]
+    assert prompt.get_output_jsonschema()["type"] == "object"
 
 
 def test_as_many_examples_as_fit() -> None:

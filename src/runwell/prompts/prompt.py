@@ -64,6 +64,15 @@ class BasePromptTemplate(Runnable[Any, PromptValue]):
     def InputType(self) -> Any:
         return dict[str, Any]
 
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
+        """A pydantic model with a field for each variable; those that may be left out are None by default."""
+        from pydantic import ConfigDict, create_model
+
+        fields: dict[str, Any] = dict.fromkeys(self.input_variables, (Any, ...))
+        fields.update(dict.fromkeys(self.optional_variables, (Any, None)))
+        model: type[Any] = create_model("PromptInput", __config__=ConfigDict(protected_namespaces=()), **fields)
+        return model
+
     @property
     def input_variables(self) -> list[str]:
         """The variables a caller has to give, sorted."""
