@@ -60,7 +60,7 @@ class RunContext:
 
     `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
     `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
-    `wants_tokens` says that a handler wants a model to stream although the caller did not ask for it; `wants_chunks`
+    `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream although the caller did not ask for it; `wants_chunks`
     that one wants each chunk of each step.
     """
 
@@ -75,6 +75,7 @@ class RunContext:
         "parent",
         "recursion_limit",
         "run_id",
+        "started",
         "tags",
         "wants_chunks",
         "wants_tokens",
@@ -106,6 +107,7 @@ class RunContext:
         self.max_concurrency = max_concurrency
         self.recursion_limit = recursion_limit
         self.home = home
+        self.started = 0.0
         self.wants_tokens = False
         self.wants_chunks = False
         for handler in handlers:

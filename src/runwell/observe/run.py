@@ -23,7 +23,7 @@ from runwell.observe.resume import InContext
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Run", "dispatch_custom_event", "observing", "open_run", "record_decision", "tell"]
+__all__ = ["Run", "adispatch_custom_event", "dispatch_custom_event", "observing", "open_run", "record_decision", "tell"]
 
 T = TypeVar("T")
 
@@ -89,8 +89,11 @@ class Run:
 
     def start(self) -> None:
         """Tell that it begins, without making it current: for streams, which enter a context of their own."""
-        if self.context.handlers:
-            tell(self.context, RunStarted(self.context, self.inputs, self.serialized))
+        context = self.context
+        if context.handlers:
+            event = RunStarted(context, self.inputs, self.serialized)
+            context.started = event.time
+            tell(context, event)
 
     def __enter__(self) -> Self:
         self.start()
@@ -395,6 +398,14 @@ def dispatch_custom_event(name: str, data: Any, *, config: Mapping[str, Any] | N
     run = _current(config)
     if run is not None and run.handlers:
         tell(run, Custom(run, name, data))
+
+
+async def adispatch_custom_event(name: str, data: Any, *, config: Mapping[str, Any] | None = None) -> None:
+    """`dispatch_custom_event` from `async` code; `async` handlers have been awaited when it returns."""
+    dispatch_custom_event(name, data, config=config)
+    run = _current(config)
+    if run is not None and run.home is not None and run.home.pending:
+        await run.home.flush()
 
 
 def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["alone", "aclosing_each", "in_place", "in_thread", "through_thread"]
+__all__ = ["aclosing_each", "alone", "in_place", "in_thread", "through_thread"]
 
 T = TypeVar("T")
 
@@ -38,32 +38,55 @@ def _lazily(start: Callable[[], Iterator[T]]) -> Iterator[T]:
     yield from start()
 
 
+class _Done:
+    """Stands behind the last item of a fed stream."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
 async def through_thread(
     transform: Callable[[Iterator[Any]], Iterator[T]], source: AsyncIterator[Any]
 ) -> AsyncIterator[T]:
     """A plain transform of an async stream: it runs in one worker thread, its input is read on this loop."""
     import asyncio
 
-    from runwell.drivers.streams import Pipe, SyncStream, iterate_async
+    from runwell.drivers.streams import Pipe, iterate_async
 
-    loop = asyncio.get_running_loop()
+    pipe = Pipe()
 
-    async def feed(pipe: Pipe) -> None:
-        async for item in source:
-            await pipe.aput(item)
+    async def feed() -> None:
+        try:
+            async for item in source:
+                await pipe.aput(item)
+        except BaseException as error:  # told to the transform, which stands in between
+            pipe.push(_Done(error))
+        else:
+            pipe.push(_Done(None))
+
+    def fed() -> Iterator[Any]:
+        while True:
+            item = pipe.get()
+            if type(item) is not _Done:
+                yield item
+            elif item.error is None:
+                return
+            else:
+                raise item.error
 
     def work() -> Iterator[T]:
-        fed: SyncStream[Any] = SyncStream(feed, on=loop)
-        try:
-            yield from transform(fed)
-        finally:
-            fed.close()
+        yield from transform(fed())
 
+    feeding = asyncio.get_running_loop().create_task(feed())
     stream = iterate_async(work())
     try:
         async for chunk in stream:
             yield chunk
     finally:
+        feeding.cancel()  # also ends the input of a transform that waits for more
+        await asyncio.wait([feeding])
         await stream.aclose()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from types import CoroutineType
 from typing import Any, get_type_hints
 
 from runwell.drivers.colour import callee
@@ -18,6 +19,9 @@ from runwell.runnables.parameters import asked_for, supplies
 from runwell.runnables.runnable import Input, Output, Runnable
 
 __all__ = ["RunnableLambda"]
+
+_SPECIAL = (Runnable, CoroutineType)
+"""What a function may give that is not yet its output."""
 
 
 class RunnableLambda(Runnable[Input, Output]):
@@ -46,7 +50,8 @@ class RunnableLambda(Runnable[Input, Output]):
         self._aasks = asked_for(afunc) if afunc is not None else self._asks
         inner = func.func if isinstance(func, partial) else func
         self._yields = inspect.isgeneratorfunction(inner)
-        self._ayields = inspect.isasyncgenfunction(inner) or inspect.isasyncgenfunction(afunc)
+        self._ayields = inspect.isasyncgenfunction(inner)  # then there is no other form of it
+        self._generates = inspect.isasyncgenfunction(afunc) or (afunc is None and self._ayields)
         called: Callee[Any] = callee(func)
         self._callee = Callee(called.sync, afunc if afunc is not None else called.aio, cheap=called.cheap)
         self.never_blocks = called.cheap and not self._ayields and afunc is None
@@ -61,13 +66,13 @@ class RunnableLambda(Runnable[Input, Output]):
                 return run.call(self._call, input, kwargs)  # type: ignore[no-any-return]
         if self._direct and not kwargs:
             output = self._callee.sync(input)  # type: ignore[misc]
-            if not hasattr(output, "invoke") and not hasattr(output, "__await__"):
-                return output  # type: ignore[no-any-return]
-            return self._resolved(output, input)  # type: ignore[no-any-return]
+            if isinstance(output, _SPECIAL):
+                return self._resolved(output, input)  # type: ignore[no-any-return]
+            return output  # type: ignore[no-any-return]
         return self._call(input, kwargs)  # type: ignore[no-any-return]
 
     def _call(self, given: Any, kwargs: dict[str, Any]) -> Any:
-        if self._yields or (self._ayields and self._callee.sync is None):
+        if self._yields or self._ayields:
             return add_all(list(self._chunks(given, kwargs)))
         if self._asks:
             kwargs = {**supplies(self._asks), **kwargs}
@@ -79,7 +84,7 @@ class RunnableLambda(Runnable[Input, Output]):
         """What the function gave, or what the runnable that it gave makes of the same input."""
         if isinstance(output, Runnable):
             return output.invoke(given)
-        if inspect.iscoroutine(output):
+        if type(output) is CoroutineType:
             from runwell.drivers.sync import call_sync
 
             return self._resolved(call_sync(Callee(lambda: output, None)), given)
@@ -93,7 +98,7 @@ class RunnableLambda(Runnable[Input, Output]):
         return await self._acall(input, kwargs)  # type: ignore[no-any-return]
 
     async def _acall(self, given: Any, kwargs: dict[str, Any]) -> Any:
-        if self._yields or self._ayields:
+        if self._generates or (self._yields and self.afunc is None):
             return add_all([chunk async for chunk in self._achunks(given, kwargs)])
         aio = self._callee.aio
         asks = self._aasks if aio is not None else self._asks
@@ -120,8 +125,9 @@ class RunnableLambda(Runnable[Input, Output]):
         if self._ayields:
             from runwell.drivers.streams import iterate_sync
 
-            kwargs = {**supplies(self._aasks), **kwargs}
-            yield from iterate_sync(self._agenerator()(given, **kwargs))
+            kwargs = {**supplies(self._asks), **kwargs}
+            with iterate_sync(self.func(given, **kwargs)) as chunks:
+                yield from chunks
             return
         kwargs = {**supplies(self._asks), **kwargs} if self._asks else kwargs
         if self._yields:
@@ -144,9 +150,10 @@ class RunnableLambda(Runnable[Input, Output]):
 
     async def _achunks(self, given: Any, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
         source: AsyncIterator[Any]
-        if self._ayields:
-            source = self._agenerator()(given, **{**supplies(self._aasks), **kwargs})
-        elif self._yields:
+        if self._generates:
+            make: Any = self.afunc if self.afunc is not None else self.func
+            source = make(given, **{**supplies(self._aasks), **kwargs})
+        elif self._yields and self.afunc is None:
             from runwell.runnables.bridges import in_thread
 
             kwargs = {**supplies(self._asks), **kwargs}
@@ -167,9 +174,6 @@ class RunnableLambda(Runnable[Input, Output]):
             close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
-
-    def _agenerator(self) -> Callable[..., AsyncIterator[Any]]:
-        return self.afunc if inspect.isasyncgenfunction(self.afunc) else self.func
 
     # -- what it says of itself
 

@@ -1,0 +1,57 @@
+"""How many tokens the models used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from runwell.observe.handlers import BaseCallbackHandler
+from runwell.observe.llm_result import answer_of
+from runwell.observe.run import observing
+
+__all__ = ["UsageMetadataCallbackHandler", "get_usage_metadata_callback"]
+
+
+class UsageMetadataCallbackHandler(BaseCallbackHandler):
+    """`usage_metadata`: by model name, the tokens that all its calls used together.
+
+    The name is the answer's `response_metadata["model_name"]`, else "unknown". Safe from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.usage_metadata: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def on_llm_end(self, response: Any, **kwargs: Any) -> None:
+        message = answer_of(response)
+        usage = getattr(message, "usage_metadata", None)
+        if not usage:
+            return
+        about = getattr(message, "response_metadata", None) or {}
+        name = about.get("model_name") or about.get("model") or "unknown"
+        with self._lock:
+            self.usage_metadata[name] = _plus(self.usage_metadata.get(name, {}), usage)
+
+    def __repr__(self) -> str:
+        return f"UsageMetadataCallbackHandler({self.usage_metadata!r})"
+
+
+def _plus(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts added, in depth."""
+    total = dict(first)
+    for key, value in second.items():
+        if isinstance(value, Mapping):
+            total[key] = _plus(total.get(key) or {}, value)
+        elif isinstance(value, int | float):
+            total[key] = (total.get(key) or 0) + value
+    return total
+
+
+@contextmanager
+def get_usage_metadata_callback() -> Iterator[UsageMetadataCallbackHandler]:
+    """Count the tokens of every model call inside the `with` block: `with get_usage_metadata_callback() as usage: ...`."""
+    handler = UsageMetadataCallbackHandler()
+    with observing(handler):
+        yield handler

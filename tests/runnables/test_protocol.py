@@ -1,0 +1,180 @@
+"""Writing any one method of a runnable gives all the others, in both colours."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import pytest
+
+from runwell.errors import InvalidInput, UsageError
+from runwell.runnables import Runnable, RunnableGenerator, RunnableLambda, chain
+
+
+class ByInvoke(Runnable[str, str]):
+    def invoke(self, input, config=None, **kwargs):
+        return input.upper()
+
+
+class ByAinvoke(Runnable[str, str]):
+    async def ainvoke(self, input, config=None, **kwargs):
+        return input.upper()
+
+
+class ByTransform(Runnable[str, str]):
+    def transform(self, input, config=None, **kwargs):
+        for chunk in input:
+            for letter in chunk:
+                yield letter.upper()
+
+
+class ByAtransform(Runnable[str, str]):
+    async def atransform(self, input, config=None, **kwargs):
+        async for chunk in input:
+            for letter in chunk:
+                yield letter.upper()
+
+
+ALL = [ByInvoke(), ByAinvoke(), ByTransform(), ByAtransform()]
+
+
+@pytest.mark.parametrize("part", ALL, ids=lambda part: type(part).__name__)
+def test_one_written_method_gives_every_other(part, driver):
+    assert driver.invoke(part, "abc") == "ABC"
+    assert "".join(driver.stream(part, "abc")) == "ABC"
+    assert "".join(driver.transform(part, ["ab", "c"])) == "ABC"
+    assert driver.batch(part, ["a", "b", "c"]) == ["A", "B", "C"]
+    assert sorted(driver.completed(part, ["a", "b"])) == [(0, "A"), (1, "B")]
+
+
+@pytest.mark.parametrize("part", [ByTransform(), ByAtransform()], ids=["plain", "async"])
+def test_a_transform_streams_in_both_colours(part, driver):
+    assert driver.stream(part, "abc") == ["A", "B", "C"]
+    assert driver.transform(part, ["ab", "c"]) == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("part", [ByInvoke(), ByAinvoke()], ids=["plain", "async"])
+def test_a_part_that_cannot_stream_waits_for_its_whole_input(part, driver):
+    assert driver.transform(part, ["ab", "c"]) == ["ABC"]
+
+
+@pytest.mark.parametrize("first", ALL, ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize("second", ALL, ids=lambda part: type(part).__name__)
+def test_any_two_compose(first, second, driver):
+    both = first | second
+    assert driver.invoke(both, "abc") == "ABC"
+    assert "".join(driver.stream(both, "abc")) == "ABC"
+
+
+def test_a_part_that_says_nothing_is_told_what_to_write(driver):
+    class Nothing(Runnable):
+        pass
+
+    with pytest.raises(UsageError, match="invoke, ainvoke, transform or atransform"):
+        driver.invoke(Nothing(), 1)
+
+
+def test_at_most_three_frames_stand_between_the_caller_and_a_function():
+    seen = []
+
+    def look(value):
+        seen.append(traceback.extract_stack(sys._getframe()))
+        return value
+
+    (RunnableLambda(lambda value: value) | look | (lambda value: value)).invoke(1)
+    names = [frame.filename.endswith("test_protocol.py") for frame in seen[0]]
+    ours = len(names) - 1 - max(n for n, mine in enumerate(names[:-1]) if mine) - 1
+    assert ours <= 3
+
+
+def test_functions_generators_and_dicts_become_parts():
+    def letters(chunks):
+        for chunk in chunks:
+            yield from chunk
+
+    async def plus(value):
+        return value + "!"
+
+    made = RunnableLambda(lambda text: text * 2) | letters | {"loud": plus, "same": lambda text: text}
+    assert made.invoke("ab") == {"loud": "abab!", "same": "abab"}
+    assert isinstance(made.steps[1], RunnableGenerator)
+    assert ((lambda text: text + "?") | RunnableLambda(str.upper)).invoke("a") == "A?"
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda part: part | 5, "Step 2 of the chain is 5"),
+        (lambda part: part | {"a": part, "b": 5}, "The entry 'b' of a parallel step is 5"),
+        (lambda part: part.with_fallbacks(part), "fallbacks is a list"),
+        (lambda part: RunnableLambda("x"), "wants a function"),
+    ],
+)
+def test_what_cannot_be_a_part_is_refused_while_composing(make, told):
+    with pytest.raises(InvalidInput, match=told):
+        make(RunnableLambda(str.upper))
+
+
+def test_a_failing_step_is_named_with_its_input(driver):
+    def broken(value):
+        raise KeyError("nope")
+
+    made = (RunnableLambda(str.upper) | broken | str.lower).with_config(run_name="whole")
+    with pytest.raises(KeyError) as caught:
+        driver.invoke(made, "abc")
+    assert caught.value.__notes__ == ["in step 2 of 3, 'broken', of the chain 'RunnableSequence'; its input was 'ABC'"]
+    with pytest.raises(KeyError) as caught:
+        driver.stream(made, "abc")
+    assert caught.value.__notes__ == [
+        "in step 2 of 3, 'broken', of the chain 'RunnableSequence'; its input was a stream"
+    ]
+
+
+def test_an_outer_chain_adds_where_the_inner_one_stood_but_not_the_input_again(driver):
+    def broken(value):
+        raise KeyError("nope")
+
+    inner = RunnableLambda(str.upper) | broken
+    outer = RunnableLambda(str.strip) | RunnableLambda(lambda text: inner.invoke(text), name="wrapper")
+    with pytest.raises(KeyError) as caught:
+        driver.invoke(outer, " abc ")
+    assert len(caught.value.__notes__) == 2
+    assert "'ABC'" in caught.value.__notes__[0]
+    assert caught.value.__notes__[1] == "in step 2 of 2, 'wrapper', of the chain 'RunnableSequence'"
+
+
+def test_repr_reads_like_the_source():
+    def double(text):
+        return text * 2
+
+    made = RunnableLambda(double) | {"a": str.upper} | RunnableLambda(len).with_retry(stop_after_attempt=2)
+    shown = "RunnableLambda(double) | {'a': RunnableLambda(str.upper)} | RunnableLambda(len).with_retry("
+    assert repr(made).startswith(shown)
+
+
+def test_a_decorated_function_is_a_part(driver):
+    @chain
+    def double(text):
+        return text * 2
+
+    assert driver.invoke(double | len, "ab") == 4
+    assert double.get_name() == "double"
+
+
+def test_schemas_come_from_the_types():
+    def count(text: str) -> int:
+        return len(text)
+
+    made = RunnableLambda(count) | RunnableLambda(lambda n: n)
+    assert made.get_input_jsonschema()["type"] == "string"
+    assert RunnableLambda(count).get_output_jsonschema()["type"] == "integer"
+    assert ByInvoke().InputType is str
+    typed = RunnableLambda(lambda n: n).with_types(input_type=int)
+    assert typed.get_input_jsonschema()["type"] == "integer"
+
+
+def test_graph_shows_the_parts_offline():
+    made = RunnableLambda(str.upper, name='up "x"') | {"a": len, "b": str.lower}
+    text = made.get_graph().draw_mermaid()
+    assert "&quot;x&quot;" in text
+    assert text.count("-->") == 6
