@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runwell.errors import InvalidConfig, InvalidInput, MissingExtra
+from runwell.prompts.formats import compile_template, get_template_variables
 from runwell.prompts.mustache import MustacheTemplate
-from runwell.prompts.template import FStringTemplate, compile_template, get_template_variables
+from runwell.prompts.template import FStringTemplate
 
 NAMES = st.text(alphabet="abcxyz_é", min_size=1, max_size=4)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         SemanticSimilarityExampleSelector,
     )
     from runwell.prompts.few_shot import ExampleSelector, FewShotChatMessagePromptTemplate, FewShotPromptTemplate
+    from runwell.prompts.formats import PromptTemplateFormat, get_template_variables
     from runwell.prompts.loading import load_prompt
     from runwell.prompts.message import (
         AIMessagePromptTemplate,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from runwell.prompts.prompt import BasePromptTemplate
     from runwell.prompts.prompt_template import PromptTemplate, StringPromptTemplate
     from runwell.prompts.prompt_value import ChatPromptValue, PromptValue, StringPromptValue
-    from runwell.prompts.template import PromptTemplateFormat, get_template_variables
 
 _HOME = {
     "AIMessagePromptTemplate": "runwell.prompts.message",
@@ -47,13 +47,13 @@ _HOME = {
     "MaxMarginalRelevanceExampleSelector": "runwell.prompts.example_selectors",
     "MessagesPlaceholder": "runwell.prompts.message",
     "PromptTemplate": "runwell.prompts.prompt_template",
-    "PromptTemplateFormat": "runwell.prompts.template",
+    "PromptTemplateFormat": "runwell.prompts.formats",
     "PromptValue": "runwell.prompts.prompt_value",
     "SemanticSimilarityExampleSelector": "runwell.prompts.example_selectors",
     "StringPromptTemplate": "runwell.prompts.prompt_template",
     "StringPromptValue": "runwell.prompts.prompt_value",
     "SystemMessagePromptTemplate": "runwell.prompts.message",
-    "get_template_variables": "runwell.prompts.template",
+    "get_template_variables": "runwell.prompts.formats",
     "load_prompt": "runwell.prompts.loading",
 }
 

@@ -7,6 +7,7 @@ from typing import Any, Self, cast, overload
 
 from runwell.errors import InvalidInput, nearest
 from runwell.messages.message import BaseMessage, with_id
+from runwell.prompts.formats import PromptTemplateFormat, compile_template
 from runwell.prompts.message import (
     AIMessagePromptTemplate,
     BaseMessagePromptTemplate,
@@ -17,7 +18,6 @@ from runwell.prompts.message import (
 from runwell.prompts.prompt import BasePromptTemplate
 from runwell.prompts.prompt_template import StringPromptTemplate
 from runwell.prompts.prompt_value import ChatPromptValue
-from runwell.prompts.template import PromptTemplateFormat, compile_template
 
 __all__ = ["BaseChatPromptTemplate", "ChatPromptTemplate"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidInput
-from runwell.prompts.template import CompiledTemplate, PromptTemplateFormat, compile_template
+from runwell.prompts.formats import CompiledTemplate, PromptTemplateFormat, compile_template
 
 __all__ = ["ContentTemplate", "DictPromptTemplate", "ImagePromptTemplate"]
 

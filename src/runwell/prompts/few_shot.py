@@ -9,9 +9,9 @@ from runwell.effects import Callee
 from runwell.errors import InvalidInput
 from runwell.messages.message import BaseMessage
 from runwell.prompts.chat import BaseChatPromptTemplate, ChatPromptTemplate
+from runwell.prompts.formats import PromptTemplateFormat
 from runwell.prompts.message import BaseMessagePromptTemplate
 from runwell.prompts.prompt_template import PromptTemplate, StringPromptTemplate
-from runwell.prompts.template import PromptTemplateFormat
 
 __all__ = ["ExampleSelector", "FewShotChatMessagePromptTemplate", "FewShotPromptTemplate"]
 

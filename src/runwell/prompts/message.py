@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.prompts.content import ContentTemplate
+from runwell.prompts.formats import PromptTemplateFormat
 from runwell.prompts.prompt_template import PromptTemplate, StringPromptTemplate
-from runwell.prompts.template import PromptTemplateFormat, require
+from runwell.prompts.template import require
 
 __all__ = [
     "AIMessagePromptTemplate",
@@ -60,7 +61,7 @@ class BaseMessagePromptTemplate:
 
     def __add__(self, other: Any) -> Any:
         """A chat prompt of this part and `other`."""
-        from runwell.prompts.chat import ChatPromptTemplate
+        from runwell.prompts.chat import ChatPromptTemplate  # which is made of these parts
 
         return ChatPromptTemplate([self]) + other
 

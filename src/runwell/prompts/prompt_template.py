@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from runwell.errors import InvalidInput
+from runwell.prompts.formats import CompiledTemplate, PromptTemplateFormat, compile_template
 from runwell.prompts.prompt import BasePromptTemplate
 from runwell.prompts.prompt_value import StringPromptValue
-from runwell.prompts.template import CompiledTemplate, PromptTemplateFormat, compile_template
 
 __all__ = ["PromptTemplate", "StringPromptTemplate"]
 

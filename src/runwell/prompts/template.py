@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from runwell.errors import InvalidConfig, InvalidInput, nearest
+from runwell.errors import InvalidInput, nearest
 
 __all__ = [
-    "CompiledTemplate",
     "FStringTemplate",
-    "PromptTemplateFormat",
-    "compile_template",
-    "get_template_variables",
     "missing_variables",
     "require",
 ]
-
-PromptTemplateFormat = Literal["f-string", "mustache", "jinja2"]
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _FIELD = re.compile(r"(?P<name>[^:!]*)(?:!(?P<conversion>[^:]*))?(?::(?P<spec>.*))?", re.DOTALL)
@@ -31,16 +25,6 @@ _LONG_NUMBER = re.compile(r"\d{5,}")  # a width of that size only serves to fill
 _CONVERSIONS: Mapping[str, Any] = {"r": repr, "s": str, "a": ascii}
 _BRACES = 'Write {{ and }} for braces that are part of the text, for instance {{"a": 1}} for JSON.'
 _LITERAL = "A message object (such as HumanMessage(text)) is taken as it is, braces included."
-
-
-class CompiledTemplate(Protocol):
-    """A template that has been read. `names` are the variables it needs, in order of appearance."""
-
-    names: tuple[str, ...]
-
-    def render(self, values: Mapping[str, Any]) -> str:
-        """The text with its blanks filled. Raises `InvalidInput` when a variable is missing."""
-        ...
 
 
 class FStringTemplate:
@@ -105,34 +89,6 @@ class FStringTemplate:
 
     def __repr__(self) -> str:
         return f"FStringTemplate({self.source!r})"
-
-
-def compile_template(source: Any, template_format: str = "f-string") -> CompiledTemplate:
-    """Read `source` in the syntax `template_format`. Raises `InvalidInput` for faults in the text."""
-    if not isinstance(source, str):
-        raise InvalidInput(
-            f"A template is a string, not {source!r:.200}.", hint="For a ready message, pass a message object."
-        )
-    if template_format == "f-string":
-        return FStringTemplate(source)
-    if template_format == "mustache":
-        from runwell.prompts.mustache import MustacheTemplate
-
-        return MustacheTemplate(source)
-    if template_format == "jinja2":
-        from runwell.prompts.jinja import JinjaTemplate
-
-        return JinjaTemplate(source)
-    known = ("f-string", "mustache", "jinja2")
-    raise InvalidConfig(
-        f"There is no template format {template_format!r}{nearest(str(template_format), known)}",
-        hint=f"Use one of {', '.join(map(repr, known))}.",
-    )
-
-
-def get_template_variables(template: str, template_format: PromptTemplateFormat = "f-string") -> list[str]:
-    """The names of the variables that `template` needs, sorted."""
-    return sorted(compile_template(template, template_format).names)
 
 
 def missing_variables(names: Iterable[str], values: Collection[str]) -> list[str]:
