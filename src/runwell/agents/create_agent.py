@@ -77,7 +77,7 @@ def create_agent(
     Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be wrong.
     """
     chat = _model(model)
-    hooks = list(middleware)
+    hooks = _middleware(middleware)
     found = as_tools(
         [*(tool for each in hooks for tool in each.tools), *(tools or ())],
         server_side=getattr(chat, "server_side_tools", ()),
@@ -86,7 +86,8 @@ def create_agent(
     gate = _gate(approvals, found)
     if gate is not None:
         hooks.append(gate)
-    _check_middleware(hooks, found)
+    for each in hooks:
+        each.check(found)
     strategy = strategy_of(response_format, chat)
     if isinstance(strategy, ToolStrategy):
         for shape in strategy.shapes:
@@ -167,9 +168,9 @@ def _gate(approvals: Approvals, tools: Mapping[str, Any]) -> HumanInTheLoopMiddl
     return HumanInTheLoopMiddleware(chosen) if chosen else None
 
 
-def _check_middleware(middleware: Sequence[Any], tools: dict[str, Any]) -> None:
+def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
     names: set[str] = set()
-    for each in middleware:
+    for each in given:
         if not isinstance(each, AgentMiddleware):
             raise InvalidInput(
                 f"middleware holds {each!r:.200}, which is not a middleware.",
@@ -180,7 +181,7 @@ def _check_middleware(middleware: Sequence[Any], tools: dict[str, Any]) -> None:
                 f"Two middlewares are called {each.name!r}.", hint="Give one another name (its `name` property)."
             )
         names.add(each.name)
-        each.check(tools)
+    return list(given)
 
 
 def _graph(setup: Setup, state_schema: type | None, context_schema: type | None) -> StateGraph[Any]:

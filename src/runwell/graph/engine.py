@@ -548,7 +548,7 @@ class Run:
         if graph.joint:
             done = [*done, *await self._joint_routes(done)]
         self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, done, self.joins, waiting)
-        if not changes and graph.quiet and all(graph.nodes[node].quiet for node, _ in done):
+        if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         self.records = {}
         if self.saver is not None:
