@@ -36,6 +36,7 @@ from runwell.parsers import (
     RegexParser,
     StrOutputParser,
 )
+from runwell.runnables.addable import add_all
 from runwell.runnables.runnable import Runnable
 
 FENCE = "```"
@@ -382,12 +383,61 @@ def test_tool_calls(colour: Colour) -> None:
     assert colour.invoke(JsonOutputKeyToolsParser("add", first_tool_only=True), AIMessage("x")) is None
 
 
-def test_tool_calls_of_a_stream(colour: Colour) -> None:
-    pieces = [
-        AIMessageChunk("", tool_call_chunks=[{"name": "add", "args": '{"a"', "id": "1", "index": 0}]),
-        AIMessageChunk("", tool_call_chunks=[{"name": None, "args": ": 1}", "id": None, "index": 0}]),
+def fragments(*parts: tuple[int | None, str | None, str | None, str]) -> list[AIMessageChunk]:
+    return [
+        AIMessageChunk("", tool_call_chunks=[{"index": index, "id": call_id, "name": name, "args": args}])
+        for index, call_id, name, args in parts
     ]
-    assert colour.transform(JsonOutputToolsParser(), pieces)[-1] == [{"type": "add", "args": {"a": 1}}]
+
+
+def test_tool_calls_show_while_they_are_written(colour: Colour) -> None:
+    pieces = fragments(
+        (0, "1", "say", ""),
+        (0, None, None, '{"te'),
+        (0, None, None, 'xt": "He'),
+        (0, None, None, 'llo", "n": 1'),
+        (0, None, None, "2}"),
+        (1, "2", "add", '{"a": 1}'),
+    )
+    seen = colour.transform(JsonOutputToolsParser(), [AIMessageChunk("Well. "), *pieces])
+    assert seen == [
+        [{"type": "say", "args": {}}],
+        [{"type": "say", "args": {"text": "He"}}],
+        [{"type": "say", "args": {"text": "Hello"}}],
+        [{"type": "say", "args": {"text": "Hello", "n": 12}}],
+        [{"type": "say", "args": {"text": "Hello", "n": 12}}, {"type": "add", "args": {"a": 1}}],
+    ]
+    assert colour.transform(JsonOutputKeyToolsParser("add", first_tool_only=True), pieces) == [{"a": 1}]
+    assert colour.transform(JsonOutputKeyToolsParser("say", first_tool_only=True), pieces)[-1] == {
+        "text": "Hello",
+        "n": 12,
+    }
+    assert colour.transform(PydanticToolsParser([Add]), fragments((0, "1", "Add", '{"a": 1}'))) == [[Add(a=1)]]
+    assert colour.transform(JsonOutputToolsParser(), [AIMessageChunk("no call")]) == [[]]
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=5) | st.integers(), max_size=3), max_size=3),
+    st.integers(1, 5),
+)
+@settings(max_examples=40, deadline=None)
+def test_streamed_or_whole_the_calls_are_the_same(arguments: list[dict[str, Any]], size: int) -> None:
+    pieces: list[AIMessageChunk] = [AIMessageChunk("")]
+    for index, args in enumerate(arguments):
+        pieces += fragments(
+            (index, f"id{index}", "f", ""), *((index, None, None, t) for t in cut(json.dumps(args), size))
+        )
+    whole = add_all(pieces)
+    for parser in (JsonOutputToolsParser(), JsonOutputKeyToolsParser("f"), JsonOutputToolsParser(first_tool_only=True)):
+        assert list(parser.transform(iter(pieces)))[-1] == parser.invoke(whole)
+
+
+def test_a_call_that_breaks_while_it_is_written_is_an_error(colour: Colour) -> None:
+    for broken in ('{"a": 1, oops}', '{"a": 1'):
+        with pytest.raises(OutputParserException, match="arguments of the call to 'add' cannot be read"):
+            colour.transform(
+                JsonOutputToolsParser(), fragments((0, "1", "add", broken[:6]), (0, None, None, broken[6:]))
+            )
 
 
 class Add(BaseModel):

@@ -79,8 +79,8 @@ class _JsonFeed(Feed[Any]):
         self._diff = parser.diff
         self._shown: Any = _NOTHING
 
-    def feed(self, text: str) -> Iterator[Any]:
-        if self._finder.feed(text) and self._finder.started:
+    def feed(self, piece: str) -> Iterator[Any]:
+        if self._finder.feed(piece) and self._finder.started:
             yield from self._show(self._finder.value())
 
     def finish(self) -> Iterator[Any]:

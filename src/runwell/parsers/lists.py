@@ -53,9 +53,9 @@ class _ItemFeed(Feed[list[str]]):
         self._quoted = False
         self._empty = True
 
-    def feed(self, text: str) -> Iterator[list[str]]:
+    def feed(self, piece: str) -> Iterator[list[str]]:
         start = len(self._held)
-        self._held += text
+        self._held += piece
         cut, self._quoted = self._parser._cut(self._held, start, self._quoted)
         if cut:
             whole, self._held = self._held[:cut], self._held[cut:]

@@ -33,13 +33,14 @@ def text_of(given: Any) -> str:
 
 
 class Feed(Generic[T]):
-    """One stream being parsed: takes pieces of text and gives values as soon as they are there."""
+    """One stream being parsed: takes its pieces and gives values as soon as they are there."""
 
-    def feed(self, text: str) -> Iterator[T]:
+    def feed(self, piece: Any) -> Iterator[T]:
+        """What can be given now that this piece is here (a text, unless the parser's `_piece` says otherwise)."""
         raise NotImplementedError
 
     def finish(self) -> Iterator[T]:
-        """The text has ended: what is left."""
+        """There are no more pieces: what is left."""
         return iter(())
 
 
@@ -113,6 +114,10 @@ class BaseTransformOutputParser(BaseOutputParser[T]):
         """A new stream to parse."""
         return _EachPiece(self.parse)
 
+    def _piece(self, given: Any) -> Any:
+        """What the feed takes of a piece of a stream: its text."""
+        return text_of(given)
+
     def transform(self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[T]:
         """Values for a text that arrives in pieces."""
         if config or CURRENT.get() is not None:
@@ -126,7 +131,7 @@ class BaseTransformOutputParser(BaseOutputParser[T]):
         if isinstance(source, Snapshots):  # each piece replaces the one before it
             source = iter(list(source)[-1:])
         for piece in source:
-            yield from feed.feed(text_of(piece))
+            yield from feed.feed(self._piece(piece))
         yield from feed.finish()
 
     def atransform(
@@ -146,10 +151,10 @@ class BaseTransformOutputParser(BaseOutputParser[T]):
             if replaced:
                 last = piece
                 continue
-            for value in feed.feed(text_of(piece)):
+            for value in feed.feed(self._piece(piece)):
                 yield value
         if last is not _NOTHING:
-            for value in feed.feed(text_of(last)):
+            for value in feed.feed(self._piece(last)):
                 yield value
         for value in feed.finish():
             yield value
@@ -159,8 +164,8 @@ class _EachPiece(Feed[T]):
     def __init__(self, parse: Callable[[str], T]) -> None:
         self._parse = parse
 
-    def feed(self, text: str) -> Iterator[T]:
-        yield self._parse(text)
+    def feed(self, piece: str) -> Iterator[T]:
+        yield self._parse(piece)
 
 
 _NOTHING = object()

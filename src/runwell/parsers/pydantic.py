@@ -70,10 +70,10 @@ class _CheckedFeed(Feed[T]):
         self._finder = JsonFinder()
         self._given = False
 
-    def feed(self, text: str) -> Iterator[T]:
+    def feed(self, piece: str) -> Iterator[T]:
         finder = self._finder
         if not self._given:
-            finder.feed(text)
+            finder.feed(piece)
             if finder.done:
                 self._given = True
                 yield self._parser._check(finder.value(), finder.text)

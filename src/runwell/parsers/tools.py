@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -10,19 +10,23 @@ from pydantic_core import to_json
 
 from runwell.errors import InvalidConfig, InvalidInput, OutputParserException, nearest
 from runwell.messages.message import AIMessage
-from runwell.parsers.parser import BaseOutputParser
+from runwell.parsers.json_reader import JsonReader, MalformedJson
+from runwell.parsers.parser import BaseTransformOutputParser, Feed
+from runwell.runnables.addable import add_all
 
 __all__ = ["JsonOutputKeyToolsParser", "JsonOutputToolsParser", "PydanticToolsParser"]
 
 
-class JsonOutputToolsParser(BaseOutputParser[Any]):
+class JsonOutputToolsParser(BaseTransformOutputParser[Any]):
     """A message's tool calls, in order, as dicts `{"type": name, "args": {...}}`; with `return_id` also `"id"`.
 
     With `first_tool_only` the first call, or None when there is none. Calls whose arguments could not be
-    read raise `OutputParserException`: they are never passed over.
+    read raise `OutputParserException`: they are never passed over. A stream shows the calls as their arguments
+    grow, by the rules of `JsonOutputParser`.
     """
 
     never_blocks = True
+    streams_snapshots = True
 
     def __init__(self, *, first_tool_only: bool = False, return_id: bool = False, name: str | None = None) -> None:
         self.first_tool_only = first_tool_only
@@ -36,10 +40,26 @@ class JsonOutputToolsParser(BaseOutputParser[Any]):
         )
 
     def _parse_input(self, given: Any) -> Any:
-        calls = self._calls(given)
+        return self._shape(self._calls(given))
+
+    def _shape(self, calls: list[Any]) -> Any:
         if self.first_tool_only:
             return calls[0] if calls else None
         return calls
+
+    def _piece(self, given: Any) -> Any:
+        return given
+
+    def _feed(self) -> Feed[Any]:
+        return _CallFeed(self)
+
+    def _so_far(self, calls: list[dict[str, Any]]) -> Any:
+        """What to show of calls that are still being written; None for nothing yet."""
+        return self._shape([self._shown(call) for call in calls]) or None
+
+    def _shown(self, call: Mapping[str, Any]) -> Any:
+        shown = {"type": call["name"], "args": call["args"]}
+        return {**shown, "id": call["id"]} if self.return_id else shown
 
     def _calls(self, given: Any) -> list[dict[str, Any]]:
         if not isinstance(given, AIMessage):
@@ -51,9 +71,7 @@ class JsonOutputToolsParser(BaseOutputParser[Any]):
                 f"{broken.get('error') or 'they are no JSON object'} (got {broken.get('args')!r:.200}).",
                 llm_output=broken.get("args"),
             )
-        if self.return_id:
-            return [{"type": call["name"], "args": call["args"], "id": call["id"]} for call in given.tool_calls]
-        return [{"type": call["name"], "args": call["args"]} for call in given.tool_calls]
+        return [self._shown(call) for call in given.tool_calls]
 
 
 class JsonOutputKeyToolsParser(JsonOutputToolsParser):
@@ -73,13 +91,20 @@ class JsonOutputKeyToolsParser(JsonOutputToolsParser):
         calls = [call for call in super()._calls(given) if call["type"] == self.key_name]
         return calls if self.return_id else [call["args"] for call in calls]
 
+    def _so_far(self, calls: list[dict[str, Any]]) -> Any:
+        calls = [call for call in calls if call["name"] == self.key_name]
+        return self._shape([self._shown(call) if self.return_id else call["args"] for call in calls]) or None
+
 
 class PydanticToolsParser(JsonOutputToolsParser):
     """A message's tool calls as values of the types in `tools`, each call by the type of its name.
 
     A type is a pydantic model, or anything else pydantic can check that has a `__name__`. Raises
-    `OutputParserException` for a call to an unknown tool and for arguments that do not fit.
+    `OutputParserException` for a call to an unknown tool and for arguments that do not fit. A stream gives the
+    values once, at its end: half a call is never checked.
     """
+
+    streams_snapshots = False
 
     def __init__(self, tools: Sequence[type[Any]], *, first_tool_only: bool = False, name: str | None = None) -> None:
         super().__init__(first_tool_only=first_tool_only, name=name)
@@ -93,6 +118,9 @@ class PydanticToolsParser(JsonOutputToolsParser):
 
     def _calls(self, given: Any) -> list[Any]:
         return [self._value(call["type"], call["args"]) for call in super()._calls(given)]
+
+    def _so_far(self, calls: list[dict[str, Any]]) -> Any:
+        return None
 
     def _value(self, name: str, args: Mapping[str, Any]) -> Any:
         wanted = self._types.get(name)
@@ -113,6 +141,60 @@ class PydanticToolsParser(JsonOutputToolsParser):
                 for fault in error.errors(include_url=False, include_context=False)
             )
             raise OutputParserException(f"The arguments are no {name}: {faults}.", llm_output=written) from error
+
+
+_NOTHING = object()
+
+
+class _CallFeed(Feed[Any]):
+    """Shows calls while their arguments are written; the end is read from the whole message, as without a stream."""
+
+    def __init__(self, parser: JsonOutputToolsParser) -> None:
+        self._parser = parser
+        self._pieces: list[Any] = []
+        self._calls: dict[Any, dict[str, Any]] = {}
+        self._readers: dict[Any, JsonReader] = {}
+        self._shown: Any = _NOTHING
+
+    def feed(self, piece: Any) -> Iterator[Any]:
+        self._pieces.append(piece)
+        changed = False
+        for fragment in getattr(piece, "tool_call_chunks", ()):
+            changed = self._read(fragment) or changed
+        if changed:
+            named = [call for call in self._calls.values() if call["name"] and call["args"] is not None]
+            value = self._parser._so_far(named)
+            if value is not None and value != self._shown:
+                self._shown = value
+                yield value
+
+    def finish(self) -> Iterator[Any]:
+        if not self._pieces:
+            return
+        value = self._parser._parse_input(add_all(self._pieces))
+        if value != self._shown:
+            yield value
+
+    def _read(self, fragment: Mapping[str, Any]) -> bool:
+        slot = fragment.get("index")
+        if slot is None:
+            slot = fragment.get("id") or next(reversed(self._calls), 0)
+        if slot not in self._calls:
+            self._calls[slot] = {"name": None, "args": None, "id": None}
+            self._readers[slot] = JsonReader()
+        reader = self._readers[slot]
+        call = dict(self._calls[slot])
+        call["name"] = call["name"] or fragment.get("name")
+        call["id"] = call["id"] or fragment.get("id")
+        try:
+            reader.feed(fragment.get("args") or "")
+        except MalformedJson:
+            return False  # told at the end, with the whole text of the arguments
+        if reader.changed and isinstance(value := reader.value(), dict):
+            call["args"] = value
+        changed = call != self._calls[slot]
+        self._calls[slot] = call
+        return changed
 
 
 def _tool_name(tool: Any) -> str:
