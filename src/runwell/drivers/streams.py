@@ -393,12 +393,10 @@ class AsyncStream(_Stream, AsyncIterator[T]):
         """End the producer; returns when it has ended, or after `grace_s`."""
         import asyncio
 
-        if self._over:
-            return
         self._over = True
         if self._producer is None:
             return
-        self._finalizer()
+        self._finalizer()  # also after a cancelled read, which ended the producer without waiting for it
         ended = self._producer.ended
         deadline = asyncio.get_running_loop().time() + self._grace_s
         while not ended.is_set():

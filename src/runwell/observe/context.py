@@ -60,8 +60,8 @@ class RunContext:
 
     `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
     `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
-    `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream although the caller did not ask for it; `wants_chunks`
-    that one wants each chunk of each step.
+    `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
+    although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step.
     """
 
     __slots__ = (

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
@@ -23,9 +23,9 @@ class JsonlTrace:
     decision and custom event between them. Tokens are counted, not written.
 
     `redact` has to be said: a function that every piece of content passes through, or None to write it as it is.
-    Lines: `event` (start, end, error, retry, decision, custom), `time` (seconds since the epoch), `run_id`, `parent_id`,
-    `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. The file is readable by its
-    owner only. Safe from several threads at once; nothing is kept in memory.
+    Lines: `event` (start, end, error, retry, decision, custom), `time` (seconds since the epoch), `run_id`,
+    `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. The file is
+    readable by its owner only. Safe from several threads at once; nothing is kept in memory.
     """
 
     raise_error = False
@@ -69,7 +69,7 @@ class JsonlTrace:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> JsonlTrace:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -51,7 +51,7 @@ def _plus(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 
 @contextmanager
 def get_usage_metadata_callback() -> Iterator[UsageMetadataCallbackHandler]:
-    """Count the tokens of every model call inside the `with` block: `with get_usage_metadata_callback() as usage: ...`."""
+    """Count the tokens of every model call in the `with` block: `with get_usage_metadata_callback() as usage: ...`."""
     handler = UsageMetadataCallbackHandler()
     with observing(handler):
         yield handler

@@ -25,12 +25,18 @@ class AddableDict(dict[str, Any]):
         return add_dicts((other, self)) if isinstance(other, dict) else NotImplemented
 
 
+class ReplacingDict(AddableDict):
+    """A dict chunk whose values take the place of earlier ones: of a branch that streams snapshots."""
+
+    __slots__ = ()
+
+
 def add_dicts(chunks: Iterable[dict[str, Any]]) -> AddableDict:
     """The sum of dict chunks. A later value that cannot be added to the earlier ones takes their place."""
     pieces: dict[str, list[Any]] = {}
     for chunk in chunks:
         for key, value in chunk.items():
-            if key not in pieces:
+            if key not in pieces or isinstance(chunk, ReplacingDict):
                 pieces[key] = [value]
             elif value is not None:
                 pieces[key].append(value)

@@ -8,14 +8,14 @@ from typing import Any, cast
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT, UNSET
 from runwell.observe.run import open_run
-from runwell.runnables.addable import AddableDict, add_dicts
+from runwell.runnables.addable import AddableDict, ReplacingDict, add_dicts
 from runwell.runnables.bridges import alone
 from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.interleave import _raise_first, ainterleave, interleave
 from runwell.runnables.runnable import Input, Runnable
 
-__all__ = ["RunnableMap", "RunnableParallel", "branch_limit"]
+__all__ = ["RunnableMap", "RunnableParallel", "branch_limit", "labelled"]
 
 
 class RunnableParallel(Runnable[Input, dict[str, Any]]):
@@ -124,7 +124,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         merged = interleave(self.steps__, source, alone, branch_limit())
         try:
             for key, chunk in merged:
-                yield AddableDict({key: chunk})
+                yield labelled(self.steps__[key], key, chunk)
         finally:
             cast(Any, merged).close()
 
@@ -151,7 +151,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         merged = ainterleave(self.steps__, source, branch_limit())
         try:
             async for key, chunk in merged:
-                yield AddableDict({key: chunk})
+                yield labelled(self.steps__[key], key, chunk)
         finally:
             await cast(Any, merged).aclose()
 
@@ -160,6 +160,11 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
 
 
 RunnableMap = RunnableParallel
+
+
+def labelled(step: Runnable[Any, Any], key: str, chunk: Any) -> AddableDict:
+    """A branch's chunk as a chunk of the whole."""
+    return ReplacingDict({key: chunk}) if step.streams_snapshots else AddableDict({key: chunk})
 
 
 def branch_limit() -> int | None:

@@ -13,7 +13,7 @@ from runwell.runnables.bridges import alone
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.interleave import ainterleave, interleave
 from runwell.runnables.lambda_ import RunnableLambda
-from runwell.runnables.parallel import RunnableParallel, branch_limit
+from runwell.runnables.parallel import RunnableParallel, branch_limit, labelled
 from runwell.runnables.runnable import Other, Runnable
 
 __all__ = ["RunnableAssign", "RunnablePassthrough", "RunnablePick"]
@@ -137,7 +137,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         merged = interleave(self._branches, source, alone, branch_limit())
         try:
             for label, chunk in merged:
-                yield chunk if label is None else AddableDict({label: chunk})
+                yield chunk if label is None else labelled(self._branches[label], label, chunk)
         finally:
             cast(Any, merged).close()
 
@@ -158,7 +158,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         merged = ainterleave(self._branches, source, branch_limit())
         try:
             async for label, chunk in merged:
-                yield chunk if label is None else AddableDict({label: chunk})
+                yield chunk if label is None else labelled(self._branches[label], label, chunk)
         finally:
             await cast(Any, merged).aclose()
 
