@@ -545,9 +545,8 @@ class Run:
             self._check(changes, ", ".join(node for node, _ in done))
             self.values = _changed(self.values, changes)
         self.step += 1
-        if graph.joint:
-            done = [*done, *await self._joint_routes(done)]
-        self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, done, self.joins, waiting)
+        routed = [*done, *await self._joint_routes(done)] if graph.joint else done
+        self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, routed, self.joins, waiting)
         if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         self.records = {}
