@@ -12,6 +12,7 @@ from runwell.models.answer import AnswerParser
 from runwell.models.chat_model import BaseChatModel
 from runwell.models.strict_schema import strict_schema
 from runwell.models.structured import StructuredSchema
+from runwell.models.tool_schema import function_definition, tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
 
 __all__ = ["BoundModel"]
@@ -25,6 +26,8 @@ class BoundModel(Runnable[Any, AIMessage]):
     ) -> None:
         self.bound = bound
         self.kwargs = dict(kwargs)
+        if self.kwargs.get("tools"):  # as definitions, whoever bound them
+            self.kwargs["tools"] = [function_definition(tool) for tool in self.kwargs["tools"]]
         self.config: dict[str, Any] = dict(config or {})
 
     def __repr__(self) -> str:
@@ -131,8 +134,6 @@ class BoundModel(Runnable[Any, AIMessage]):
         return {"response_format": {"type": "json_object"}}
 
     def _ask_by_function_calling(self, read: StructuredSchema, strict: bool | None) -> dict[str, Any]:
-        from runwell.models.tool_schema import tool_choice_for, tool_name
-
         schema, strict = _dialect(read, strict) if strict else (read.json_schema, None)
         function: dict[str, Any] = {"name": read.name, "description": read.description, "parameters": schema}
         if strict is not None:
@@ -164,7 +165,5 @@ def _dialect(read: StructuredSchema, strict: bool | None) -> tuple[dict[str, Any
 
 def _shown(value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-        from runwell.models.tool_schema import tool_name
-
         return f"[{', '.join(tool_name(each) if 'type' in each else '...' for each in value)}]"
     return repr(value)

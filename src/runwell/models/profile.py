@@ -34,10 +34,6 @@ class ModelProfile(TypedDict, total=False):
     system_in_middle: bool
 
 
-_SOURCE: Final = "https://developers.openai.com/api/docs/models"
-_DATE: Final = "2026-10-01"
-
-
 def _openai(window: int, out: int, *, images: bool = True, reasoning: bool = False) -> ModelProfile:
     return {
         "max_input_tokens": window,
@@ -53,7 +49,8 @@ def _openai(window: int, out: int, *, images: bool = True, reasoning: bool = Fal
     }
 
 
-# Windows as the vendor states them; where input and output share a window, the input is the window less the output.
+# Windows and output limits as published for each model, collected 2026-11-30 from the vendor's and serving providers'
+# documentation. Where input and output share a window, the input is the window less the output.
 _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
     "openai": {
         "gpt-4o": _openai(128_000, 16_384),
@@ -69,6 +66,8 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "gpt-5-nano": _openai(272_000, 128_000, reasoning=True),
         "gpt-5.1": _openai(272_000, 128_000, reasoning=True),
         "gpt-5.2": _openai(272_000, 128_000, reasoning=True),
+        "gpt-5.4": _openai(922_000, 128_000, reasoning=True),
+        "gpt-5.5": _openai(922_000, 128_000, reasoning=True),
     },
 }
 

@@ -1,0 +1,278 @@
+"""Whatever a subclass writes, callers get everything, in both colours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from runwell.errors import InvalidInput, ModelError, ModelOverloaded, ModelRateLimitError, UsageError
+from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
+from runwell.models import BaseChatModel, ChatGeneration, ChatGenerationChunk, ChatResult, RetryPolicy
+from runwell.observe import BaseCallbackHandler
+from runwell.testing import FakeChatModel
+
+WORDS = ["one ", "two ", "three"]
+
+
+def result(text: str) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+
+
+def piece(text: str) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=AIMessageChunk(content=text))
+
+
+class Plain(BaseChatModel):
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        return result("".join(WORDS))
+
+
+class Async(BaseChatModel):
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        await asyncio.sleep(0)
+        return result("".join(WORDS))
+
+
+class PlainStream(BaseChatModel):
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        yield from map(piece, WORDS)
+
+
+class AsyncStream(BaseChatModel):
+    async def _astream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for word in WORDS:
+            await asyncio.sleep(0)
+            yield piece(word)
+
+
+class Everything(Plain, Async, PlainStream, AsyncStream):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Plain, Async, PlainStream, AsyncStream, Everything])
+def test_one_written_method_gives_all_calls(kind: type[BaseChatModel]) -> None:
+    model = kind()
+    whole = "".join(WORDS)
+
+    async def asynchronously() -> list[Any]:
+        answer = await model.ainvoke("Hi")
+        chunks = [chunk async for chunk in model.astream("Hi")]
+        return [answer, chunks, await model.abatch(["a", "b"])]
+
+    answer, chunks, answers = asyncio.run(asynchronously())
+    assert {each.text for each in (model.invoke("Hi"), answer, *answers, *model.batch(["a", "b"]))} == {whole}
+    for stream in (list(model.stream("Hi")), chunks):
+        assert "".join(chunk.text for chunk in stream) == whole
+        assert len(stream) == (1 if kind in (Plain, Async) else 3)
+        assert len({chunk.id for chunk in stream}) == 1
+    first, second = model.invoke("Hi"), model.invoke("Hi")
+    assert type(first) is AIMessage
+    assert first.id != second.id
+    assert first.id is not None
+    assert first.id.startswith("run-")
+
+
+def test_a_model_that_writes_nothing_is_refused() -> None:
+    class Empty(BaseChatModel):
+        pass
+
+    with pytest.raises(UsageError, match="writes none of"):
+        Empty()
+
+
+def test_inputs_of_every_form_reach_the_model_as_messages() -> None:
+    class Prompt:
+        def to_messages(self) -> list[Any]:
+            return [HumanMessage("Hi")]
+
+    model = FakeChatModel(["ok"], cycle=True)
+    for form in ("Hi", ["Hi"], [("user", "Hi")], [{"role": "user", "content": "Hi"}], [HumanMessage("Hi")], Prompt()):
+        model.invoke(form)
+        assert model.requests[-1].messages == [HumanMessage("Hi")]
+    with pytest.raises(InvalidInput, match="no messages"):
+        model.invoke([])
+
+
+def test_what_a_call_says_reaches_the_written_method() -> None:
+    model = FakeChatModel(["ok"], cycle=True)
+    model.bind(temperature=0.5, seed=1).invoke("Hi", stop=["END"], seed=2)
+    assert model.requests[-1].stop == ["END"]
+    assert model.requests[-1].kwargs == {"temperature": 0.5, "seed": 2}
+
+
+def test_disable_streaming() -> None:
+    off = FakeChatModel(["a b c"], cycle=True, disable_streaming=True)
+    assert [chunk.text for chunk in off.stream("Hi")] == ["a b c"]
+    calls = AIMessage("a b", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "1"}])
+    half = FakeChatModel([calls], cycle=True, disable_streaming="tool_calling")
+    assert len(list(half.stream("Hi"))) > 1
+    (whole,) = half.bind_tools([{"name": "add", "parameters": {}}]).stream("Hi")
+    assert whole.tool_calls == calls.tool_calls
+
+
+def test_a_stream_without_chunks_is_no_answer() -> None:
+    class Silent(BaseChatModel):
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            return iter(())
+
+    with pytest.raises(ModelError, match="without an answer"):
+        list(Silent().stream("Hi"))
+    with pytest.raises(ModelError, match="without an answer"):
+        Silent().invoke("Hi")
+
+
+class Watching(BaseCallbackHandler):
+    def __init__(self, wants_tokens: bool = False) -> None:
+        self.wants_tokens = wants_tokens
+        self.log: list[Any] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
+        self.log.append(("start", messages[0][0].text, kwargs["run_id"], kwargs["tags"]))
+
+    def on_llm_new_token(self, token: str, **kwargs: Any) -> None:
+        self.log.append(("token", token, kwargs["run_id"]))
+
+    def on_llm_end(self, response: Any, **kwargs: Any) -> None:
+        self.log.append(("end", response.generations[0][0].message, kwargs["run_id"]))
+
+    def on_llm_error(self, error: BaseException, **kwargs: Any) -> None:
+        self.log.append(("error", error, kwargs["run_id"]))
+
+    def on_retry(self, retry_state: Any, **kwargs: Any) -> None:
+        self.log.append(("retry", retry_state.attempt_number, kwargs["run_id"]))
+
+
+@pytest.mark.parametrize("aio", [False, True])
+@pytest.mark.parametrize("wants_tokens", [False, True])
+def test_an_invoke_streams_inside_when_a_handler_wants_tokens(aio: bool, wants_tokens: bool) -> None:
+    watching = Watching(wants_tokens)
+    model = Everything(tags=["mine"])
+    config: Any = {"callbacks": [watching], "tags": ["call"]}
+    answer = asyncio.run(model.ainvoke("Hi", config)) if aio else model.invoke("Hi", config)
+    kinds = [entry[0] for entry in watching.log]
+    assert kinds == ["start", *(["token"] * 3 if wants_tokens else []), "end"]
+    run_id = watching.log[0][2]
+    assert {entry[2] for entry in watching.log} == {run_id}
+    assert set(watching.log[0][3]) == {"mine", "call"}
+    assert watching.log[-1][1] == answer
+    assert answer.id == f"run-{run_id}"
+    assert answer.text == "".join(WORDS)
+
+
+@pytest.mark.parametrize("aio", [False, True])
+def test_a_stream_is_reported_chunk_by_chunk(aio: bool) -> None:
+    watching = Watching()
+    config: Any = {"callbacks": [watching]}
+
+    async def read() -> list[Any]:
+        return [chunk async for chunk in Everything().astream("Hi", config)]
+
+    chunks = asyncio.run(read()) if aio else list(Everything().stream("Hi", config))
+    assert [entry[1] for entry in watching.log if entry[0] == "token"] == WORDS
+    assert watching.log[-1][1].text == "".join(WORDS)
+    assert {chunk.id for chunk in chunks} == {f"run-{watching.log[0][2]}"}
+
+
+def test_a_written_method_may_report_tokens_itself() -> None:
+    class Reports(BaseChatModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+            if run_manager:
+                run_manager.on_llm_new_token("tok")
+            return result("tok")
+
+        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            if run_manager:
+                await run_manager.on_llm_new_token("tok")
+            return result("tok")
+
+    watching = Watching()
+    Reports().invoke("Hi", {"callbacks": [watching]})
+    asyncio.run(Reports().ainvoke("Hi", {"callbacks": [watching]}))
+    assert [entry[0] for entry in watching.log] == ["start", "token", "end"] * 2
+
+
+@pytest.mark.parametrize("aio", [False, True])
+def test_e7_transient_errors_are_tried_again_and_told(aio: bool) -> None:
+    model = FakeChatModel([ModelOverloaded("busy"), ModelRateLimitError("slow"), "ok"], max_retries=2)
+    watching = Watching()
+    config: Any = {"callbacks": [watching]}
+    answer = asyncio.run(model.ainvoke("Hi", config)) if aio else model.invoke("Hi", config)
+    assert answer.text == "ok"
+    assert [entry[:2] for entry in watching.log if entry[0] == "retry"] == [("retry", 1), ("retry", 2)]
+
+
+def test_e7_errors_of_other_kinds_are_not_tried_again() -> None:
+    model = FakeChatModel([ValueError("mine"), "ok"], max_retries=2)
+    with pytest.raises(ValueError, match="mine"):
+        model.invoke("Hi")
+    assert len(model.requests) == 1
+
+
+def test_an_error_after_the_first_chunk_is_raised_as_it_is() -> None:
+    class Breaks(BaseChatModel):
+        retry_policy = RetryPolicy(first_s=0)
+        calls: int = 0
+
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            self.calls += 1
+            yield piece("a")
+            raise ModelOverloaded("busy")
+
+    model = Breaks()
+    seen = []
+    with pytest.raises(ModelOverloaded):
+        for chunk in model.stream("Hi"):
+            seen.append(chunk.text)
+    assert (seen, model.calls) == (["a"], 1)
+
+
+def test_closing_a_stream_closes_what_was_written() -> None:
+    closed = []
+
+    class Closes(BaseChatModel):
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            try:
+                while True:
+                    yield piece("a")
+            finally:
+                closed.append("plain")
+
+    stream = Closes().stream("Hi")
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert closed == ["plain"]
+
+
+def test_generation_info_of_a_provider_is_kept() -> None:
+    class Informed(BaseChatModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+            generation = ChatGeneration(message=AIMessage("ok"), generation_info={"finish_reason": "stop"})
+            return ChatResult(generations=[generation])
+
+    assert Informed().invoke("Hi").response_metadata == {"finish_reason": "stop"}
+
+
+def test_generate_gives_generations() -> None:
+    found = Plain().generate(["a", "b"])
+    assert [each[0].text for each in found.generations] == ["one two three"] * 2
+
+
+def test_an_unobserved_call_costs_a_few_microseconds() -> None:
+    model, history = Plain(), [HumanMessage("Hi")]
+    best = min(_timed(model, history) for _ in range(5))
+    assert best < 40e-6, f"{best * 1e6:.1f} µs a call"  # measured: 3 µs; the bound allows a busy machine
+
+
+def _timed(model: BaseChatModel, history: list[Any]) -> float:
+    start = time.perf_counter()
+    for _ in range(500):
+        model.invoke(history)
+    return (time.perf_counter() - start) / 500

@@ -1,0 +1,30 @@
+"""Facts about models, and none where none are known."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from runwell.models.profile import profile_of
+
+
+def test_a_snapshot_has_the_profile_of_its_model() -> None:
+    known = profile_of("openai", "gpt-4o")
+    assert known is not None
+    assert known["max_input_tokens"] == 128_000
+    assert profile_of("openai", "gpt-4o-2024-11-20") == known
+
+
+def test_the_unknown_is_none_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="runwell.models")
+    assert profile_of("openai", "gpt-unheard-of") is None
+    assert profile_of("openai", "gpt-unheard-of") is None
+    assert caplog.text.count("gpt-unheard-of") == 1
+
+
+def test_profiles_are_not_shared() -> None:
+    first = profile_of("openai", "gpt-4o")
+    assert first is not None
+    first["max_input_tokens"] = 1
+    assert profile_of("openai", "gpt-4o") != first
