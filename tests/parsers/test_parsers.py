@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from enum import Enum
 from itertools import pairwise
@@ -42,34 +42,6 @@ from runwell.runnables.runnable import Runnable
 FENCE = "```"
 
 
-class Colour:
-    """The same calls, plain or awaited."""
-
-    def __init__(self, name: str) -> None:
-        self.sync = name == "sync"
-
-    def invoke(self, part: Runnable[Any, Any], given: Any) -> Any:
-        return part.invoke(given) if self.sync else asyncio.run(part.ainvoke(given))
-
-    def transform(self, part: Runnable[Any, Any], pieces: list[Any]) -> list[Any]:
-        if self.sync:
-            return list(part.transform(iter(pieces)))
-
-        async def collect() -> list[Any]:
-            async def source() -> AsyncIterator[Any]:
-                for piece in pieces:
-                    yield piece
-
-            return [value async for value in part.atransform(source())]
-
-        return asyncio.run(collect())
-
-
-@pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> Colour:
-    return Colour(request.param)
-
-
 def cut(text: str, size: int) -> list[str]:
     return [text[index : index + size] for index in range(0, len(text), size)]
 
@@ -77,7 +49,7 @@ def cut(text: str, size: int) -> list[str]:
 # -- text
 
 
-def test_text_of_whatever_a_model_gives(colour: Colour) -> None:
+def test_text_of_whatever_a_model_gives(driver: Any) -> None:
     parser = StrOutputParser()
     blocks = [
         {"type": "text", "text": "a"},
@@ -85,17 +57,17 @@ def test_text_of_whatever_a_model_gives(colour: Colour) -> None:
         "b",
         {"type": "reasoning", "reasoning": "?"},
     ]
-    assert colour.invoke(parser, "ab") == "ab"
-    assert colour.invoke(parser, AIMessage("ab")) == "ab"
-    assert colour.invoke(parser, AIMessage(blocks)) == "ab"
-    assert colour.invoke(parser, AIMessageChunk("ab")) == "ab"
+    assert driver.invoke(parser, "ab") == "ab"
+    assert driver.invoke(parser, AIMessage("ab")) == "ab"
+    assert driver.invoke(parser, AIMessage(blocks)) == "ab"
+    assert driver.invoke(parser, AIMessageChunk("ab")) == "ab"
     with pytest.raises(InvalidInput, match=r"takes a text or a message, not \{'a': 1\}"):
-        colour.invoke(parser, {"a": 1})
+        driver.invoke(parser, {"a": 1})
 
 
-def test_text_flows_piece_by_piece(colour: Colour) -> None:
+def test_text_flows_piece_by_piece(driver: Any) -> None:
     pieces = [AIMessageChunk("He"), AIMessageChunk([{"type": "text", "text": "llo"}]), AIMessageChunk(""), "!"]
-    assert colour.transform(StrOutputParser(), pieces) == ["He", "llo", "", "!"]
+    assert driver.transform(StrOutputParser(), pieces) == ["He", "llo", "", "!"]
 
 
 def test_a_stream_is_not_read_ahead() -> None:
@@ -117,9 +89,9 @@ def test_a_stream_is_not_read_ahead() -> None:
 # -- JSON
 
 
-def test_json_grows_as_it_is_written(colour: Colour) -> None:
+def test_json_grows_as_it_is_written(driver: Any) -> None:
     text = f'Sure!\n{FENCE}json\n{{"setup": "Why", "n": 12, "tags": ["a", "b"]}}\n{FENCE}\nDone.'
-    seen = colour.transform(JsonOutputParser(), [AIMessageChunk(piece) for piece in cut(text, 4)])
+    seen = driver.transform(JsonOutputParser(), [AIMessageChunk(piece) for piece in cut(text, 4)])
     assert seen[0] == {}
     assert seen[-1] == {"setup": "Why", "n": 12, "tags": ["a", "b"]}
     assert {value["n"] for value in seen if "n" in value} == {12}
@@ -128,39 +100,39 @@ def test_json_grows_as_it_is_written(colour: Colour) -> None:
 
 
 def test_out_09_a_stream_that_ends_in_a_backslash_keeps_what_it_showed(
-    colour: Colour, caplog: pytest.LogCaptureFixture
+    driver: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """OUT-09"""
     pieces = cut('{"foo": "bar", "baz": "qux\\', 5)
     with caplog.at_level(logging.WARNING, logger="runwell.parsers"):
-        seen = colour.transform(JsonOutputParser(), pieces)
+        seen = driver.transform(JsonOutputParser(), pieces)
     assert seen[-1] == {"foo": "bar", "baz": "qux"}
     assert "ended in the middle of its JSON" in caplog.text
     assert "string at .baz" in caplog.text
 
 
-def test_what_is_cut_off_is_an_error_or_kept_as_asked(colour: Colour) -> None:
+def test_what_is_cut_off_is_an_error_or_kept_as_asked(driver: Any) -> None:
     text = '{"a": 1, "b": "x'
     with pytest.raises(OutputParserException, match="cut off") as caught:
-        colour.invoke(JsonOutputParser(), AIMessage(text))
+        driver.invoke(JsonOutputParser(), AIMessage(text))
     assert caught.value.llm_output == text
     with pytest.raises(OutputParserException, match="cut off"):
-        colour.transform(JsonOutputParser(on_cut="raise"), [text])
+        driver.transform(JsonOutputParser(on_cut="raise"), [text])
     keep = JsonOutputParser(on_cut="keep")
-    assert colour.invoke(keep, text) == colour.transform(keep, [text])[-1] == {"a": 1, "b": "x"}
+    assert driver.invoke(keep, text) == driver.transform(keep, [text])[-1] == {"a": 1, "b": "x"}
     with pytest.raises(InvalidConfig, match="on_cut"):
         JsonOutputParser(on_cut="drop")  # type: ignore[arg-type]
 
 
-def test_a_stream_without_json_is_an_error(colour: Colour) -> None:
+def test_a_stream_without_json_is_an_error(driver: Any) -> None:
     with pytest.raises(OutputParserException, match=r"no JSON in the text: 'Sorry\."):
-        colour.transform(JsonOutputParser(), ["Sor", "ry."])
+        driver.transform(JsonOutputParser(), ["Sor", "ry."])
     with pytest.raises(OutputParserException, match="breaks at line 1, column 9"):
-        colour.transform(JsonOutputParser(), ['{"a": 1', " oops}"])
+        driver.transform(JsonOutputParser(), ['{"a": 1', " oops}"])
 
 
-def test_a_value_that_is_no_object_comes_at_the_end(colour: Colour) -> None:
-    assert colour.transform(JsonOutputParser(), ["4", "2"]) == [42]
+def test_a_value_that_is_no_object_comes_at_the_end(driver: Any) -> None:
+    assert driver.transform(JsonOutputParser(), ["4", "2"]) == [42]
 
 
 @given(
@@ -204,9 +176,9 @@ def patched(operations: list[dict[str, Any]]) -> Any:
     return root
 
 
-def test_a_stream_of_snapshots_goes_on_as_its_last(colour: Colour) -> None:
+def test_a_stream_of_snapshots_goes_on_as_its_last(driver: Any) -> None:
     chain = JsonOutputParser() | (lambda value: value["a"])
-    assert colour.transform(chain, cut('{"a": "xyz"}', 3)) == ["xyz"]
+    assert driver.transform(chain, cut('{"a": "xyz"}', 3)) == ["xyz"]
 
 
 # -- checked values
@@ -221,17 +193,17 @@ class Ticket(BaseModel):
 TICKET = '{"severity": "low", "summary": "It is {broken}", "due": "2026-01-02"}'
 
 
-def test_a_checked_value(colour: Colour) -> None:
+def test_a_checked_value(driver: Any) -> None:
     parser = PydanticOutputParser(pydantic_object=Ticket)
     ticket = Ticket(severity="low", summary="It is {broken}", due=date(2026, 1, 2))
-    assert colour.invoke(parser, AIMessage(f"So: {TICKET}.")) == ticket
-    assert colour.transform(parser, [*cut(TICKET, 5), " and so on"]) == [ticket]
+    assert driver.invoke(parser, AIMessage(f"So: {TICKET}.")) == ticket
+    assert driver.transform(parser, [*cut(TICKET, 5), " and so on"]) == [ticket]
     with pytest.raises(OutputParserException) as caught:
-        colour.invoke(parser, '{"severity": "odd", "summary": "x"}')
+        driver.invoke(parser, '{"severity": "odd", "summary": "x"}')
     assert "no Ticket: severity: Input should be 'low' or 'high' (got 'odd')" in caught.value.message
     assert caught.value.llm_output == '{"severity": "odd", "summary": "x"}'
     with pytest.raises(OutputParserException, match="cut off"):
-        colour.transform(parser, ['{"severity": "low'])
+        driver.transform(parser, ['{"severity": "low'])
 
 
 def test_a_checked_value_is_given_before_the_prose_behind_it() -> None:
@@ -268,10 +240,10 @@ def test_any_type_pydantic_knows() -> None:
         (MarkdownListOutputParser(), "- red\n---\n-not", ["red"]),
     ],
 )
-def test_lists(colour: Colour, parser: Any, text: str, items: list[str]) -> None:
-    assert colour.invoke(parser, AIMessage(text)) == items
+def test_lists(driver: Any, parser: Any, text: str, items: list[str]) -> None:
+    assert driver.invoke(parser, AIMessage(text)) == items
     for size in (1, 3, 100):
-        seen = colour.transform(parser, cut(text, size))
+        seen = driver.transform(parser, cut(text, size))
         assert [item for each in seen for item in each] == items
         assert len(seen) == max(len(items), 1)
 
@@ -371,16 +343,16 @@ def call(name: str, id: str = "1", **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
-def test_tool_calls(colour: Colour) -> None:
+def test_tool_calls(driver: Any) -> None:
     message = AIMessage("", tool_calls=[call("add", a=1), call("mul", "2", a=2), call("add", "3", a=3)])
     both = [{"type": "add", "args": {"a": 1}}, {"type": "mul", "args": {"a": 2}}, {"type": "add", "args": {"a": 3}}]
-    assert colour.invoke(JsonOutputToolsParser(), message) == both
-    assert colour.invoke(JsonOutputToolsParser(first_tool_only=True), message) == both[0]
-    assert colour.invoke(JsonOutputToolsParser(first_tool_only=True, return_id=True), message) == {**both[0], "id": "1"}
-    assert colour.invoke(JsonOutputKeyToolsParser("add"), message) == [{"a": 1}, {"a": 3}]
-    assert colour.invoke(JsonOutputKeyToolsParser("mul", first_tool_only=True), message) == {"a": 2}
-    assert colour.invoke(JsonOutputToolsParser(), AIMessage("x")) == []
-    assert colour.invoke(JsonOutputKeyToolsParser("add", first_tool_only=True), AIMessage("x")) is None
+    assert driver.invoke(JsonOutputToolsParser(), message) == both
+    assert driver.invoke(JsonOutputToolsParser(first_tool_only=True), message) == both[0]
+    assert driver.invoke(JsonOutputToolsParser(first_tool_only=True, return_id=True), message) == {**both[0], "id": "1"}
+    assert driver.invoke(JsonOutputKeyToolsParser("add"), message) == [{"a": 1}, {"a": 3}]
+    assert driver.invoke(JsonOutputKeyToolsParser("mul", first_tool_only=True), message) == {"a": 2}
+    assert driver.invoke(JsonOutputToolsParser(), AIMessage("x")) == []
+    assert driver.invoke(JsonOutputKeyToolsParser("add", first_tool_only=True), AIMessage("x")) is None
 
 
 def fragments(*parts: tuple[int | None, str | None, str | None, str]) -> list[AIMessageChunk]:
@@ -390,7 +362,7 @@ def fragments(*parts: tuple[int | None, str | None, str | None, str]) -> list[AI
     ]
 
 
-def test_tool_calls_show_while_they_are_written(colour: Colour) -> None:
+def test_tool_calls_show_while_they_are_written(driver: Any) -> None:
     pieces = fragments(
         (0, "1", "say", ""),
         (0, None, None, '{"te'),
@@ -399,7 +371,7 @@ def test_tool_calls_show_while_they_are_written(colour: Colour) -> None:
         (0, None, None, "2}"),
         (1, "2", "add", '{"a": 1}'),
     )
-    seen = colour.transform(JsonOutputToolsParser(), [AIMessageChunk("Well. "), *pieces])
+    seen = driver.transform(JsonOutputToolsParser(), [AIMessageChunk("Well. "), *pieces])
     assert seen == [
         [{"type": "say", "args": {}}],
         [{"type": "say", "args": {"text": "He"}}],
@@ -407,13 +379,13 @@ def test_tool_calls_show_while_they_are_written(colour: Colour) -> None:
         [{"type": "say", "args": {"text": "Hello", "n": 12}}],
         [{"type": "say", "args": {"text": "Hello", "n": 12}}, {"type": "add", "args": {"a": 1}}],
     ]
-    assert colour.transform(JsonOutputKeyToolsParser("add", first_tool_only=True), pieces) == [{"a": 1}]
-    assert colour.transform(JsonOutputKeyToolsParser("say", first_tool_only=True), pieces)[-1] == {
+    assert driver.transform(JsonOutputKeyToolsParser("add", first_tool_only=True), pieces) == [{"a": 1}]
+    assert driver.transform(JsonOutputKeyToolsParser("say", first_tool_only=True), pieces)[-1] == {
         "text": "Hello",
         "n": 12,
     }
-    assert colour.transform(PydanticToolsParser([Add]), fragments((0, "1", "Add", '{"a": 1}'))) == [[Add(a=1)]]
-    assert colour.transform(JsonOutputToolsParser(), [AIMessageChunk("no call")]) == [[]]
+    assert driver.transform(PydanticToolsParser([Add]), fragments((0, "1", "Add", '{"a": 1}'))) == [[Add(a=1)]]
+    assert driver.transform(JsonOutputToolsParser(), [AIMessageChunk("no call")]) == [[]]
 
 
 @given(
@@ -432,10 +404,10 @@ def test_streamed_or_whole_the_calls_are_the_same(arguments: list[dict[str, Any]
         assert list(parser.transform(iter(pieces)))[-1] == parser.invoke(whole)
 
 
-def test_a_call_that_breaks_while_it_is_written_is_an_error(colour: Colour) -> None:
+def test_a_call_that_breaks_while_it_is_written_is_an_error(driver: Any) -> None:
     for broken in ('{"a": 1, oops}', '{"a": 1'):
         with pytest.raises(OutputParserException, match="arguments of the call to 'add' cannot be read"):
-            colour.transform(
+            driver.transform(
                 JsonOutputToolsParser(), fragments((0, "1", "add", broken[:6]), (0, None, None, broken[6:]))
             )
 
@@ -446,36 +418,36 @@ class Add(BaseModel):
     a: int
 
 
-def test_checked_tool_calls(colour: Colour) -> None:
+def test_checked_tool_calls(driver: Any) -> None:
     parser = PydanticToolsParser(tools=[Add, Ticket])
     message = AIMessage("", tool_calls=[call("Add", a=1), call("Ticket", "2", severity="low", summary="x")])
-    assert colour.invoke(parser, message) == [Add(a=1), Ticket(severity="low", summary="x")]
-    assert colour.invoke(PydanticToolsParser([Add], first_tool_only=True), AIMessage("")) is None
+    assert driver.invoke(parser, message) == [Add(a=1), Ticket(severity="low", summary="x")]
+    assert driver.invoke(PydanticToolsParser([Add], first_tool_only=True), AIMessage("")) is None
     for wrong, said in (
         (call("Ad", a=1), "called 'Ad', which is none of the tools; did you mean 'Add'"),
         (call("Add", a="x"), "no Add: a: Input should be a valid integer"),
     ):
         with pytest.raises(OutputParserException, match=said):
-            colour.invoke(parser, AIMessage("", tool_calls=[wrong]))
+            driver.invoke(parser, AIMessage("", tool_calls=[wrong]))
     with pytest.raises(InvalidConfig, match="Two of the tools"):
         PydanticToolsParser([Add, Add])
 
 
-def test_calls_that_cannot_be_read_are_never_passed_over(colour: Colour) -> None:
+def test_calls_that_cannot_be_read_are_never_passed_over(driver: Any) -> None:
     broken = {"name": "add", "args": '{"a": ', "id": "1", "error": "cut off", "type": "invalid_tool_call"}
     message = AIMessage("", tool_calls=[call("add", "2", a=1)], invalid_tool_calls=[broken])
     for parser in (JsonOutputToolsParser(), JsonOutputKeyToolsParser("mul"), PydanticToolsParser([Add])):
         with pytest.raises(OutputParserException, match="arguments of the call to 'add' cannot be read: cut off"):
-            colour.invoke(parser, message)
+            driver.invoke(parser, message)
     for given_instead in ("text", HumanMessage("text")):
         with pytest.raises(InvalidInput, match="reads the tool calls of a message"):
-            colour.invoke(JsonOutputToolsParser(), given_instead)
+            driver.invoke(JsonOutputToolsParser(), given_instead)
 
 
 # -- parsers of one's own
 
 
-def test_a_parser_of_ones_own_in_either_colour(colour: Colour) -> None:
+def test_a_parser_of_ones_own_in_either_colour(driver: Any) -> None:
     class Length(BaseOutputParser[int]):
         def parse(self, text: str) -> int:
             return len(text)
@@ -488,9 +460,9 @@ def test_a_parser_of_ones_own_in_either_colour(colour: Colour) -> None:
             await asyncio.sleep(0)
             return len(text)
 
-    assert colour.invoke(Length(), AIMessage("abc")) == 3
-    assert colour.transform(Length(), ["ab", "c"]) == [3]
-    assert colour.invoke(Later(), "abc") == (-1 if colour.sync else 3)
+    assert driver.invoke(Length(), AIMessage("abc")) == 3
+    assert driver.transform(Length(), ["ab", "c"]) == [3]
+    assert driver.invoke(Later(), "abc") == (-1 if driver.colour == "sync" else 3)
     assert Length().OutputType is int
     assert StrOutputParser().OutputType is str
 

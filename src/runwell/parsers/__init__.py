@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runwell.parsers.parser import BaseOutputParser, BaseTransformOutputParser
     from runwell.parsers.partial_json import parse_json_markdown, parse_partial_json
     from runwell.parsers.pydantic import PydanticOutputParser
+    from runwell.parsers.repair import OutputFixingParser, RetryOutputParser, RetryWithErrorOutputParser
     from runwell.parsers.scalars import BooleanOutputParser, DatetimeOutputParser, EnumOutputParser, RegexParser
     from runwell.parsers.text import StrOutputParser
     from runwell.parsers.tools import JsonOutputKeyToolsParser, JsonOutputToolsParser, PydanticToolsParser
@@ -33,10 +34,13 @@ _HOME = {
     "ListOutputParser": "runwell.parsers.lists",
     "MarkdownListOutputParser": "runwell.parsers.lists",
     "NumberedListOutputParser": "runwell.parsers.lists",
+    "OutputFixingParser": "runwell.parsers.repair",
     "OutputParserException": "runwell.errors",
     "PydanticOutputParser": "runwell.parsers.pydantic",
     "PydanticToolsParser": "runwell.parsers.tools",
     "RegexParser": "runwell.parsers.scalars",
+    "RetryOutputParser": "runwell.parsers.repair",
+    "RetryWithErrorOutputParser": "runwell.parsers.repair",
     "SimpleJsonOutputParser": "runwell.parsers.json",
     "StrOutputParser": "runwell.parsers.text",
     "parse_json_markdown": "runwell.parsers.partial_json",
@@ -56,10 +60,13 @@ __all__ = [
     "ListOutputParser",
     "MarkdownListOutputParser",
     "NumberedListOutputParser",
+    "OutputFixingParser",
     "OutputParserException",
     "PydanticOutputParser",
     "PydanticToolsParser",
     "RegexParser",
+    "RetryOutputParser",
+    "RetryWithErrorOutputParser",
     "SimpleJsonOutputParser",
     "StrOutputParser",
     "parse_json_markdown",
