@@ -163,6 +163,9 @@ def test_out_09_text_that_ends_in_a_backslash_keeps_every_key() -> None:
         ('{"a": [1, 2,],}', {"a": [1, 2]}),
         ('{"a": "\\ud83d!"}', {"a": "\ufffd!"}),
         ('{"a": "\\ud83d\\u0041"}', {"a": "\ufffdA"}),
+        ('{"a": "\\ud83d\\n"}', {"a": "\ufffd\n"}),
+        ('{"a": "\\ud83d\\ud83d\\ude00"}', {"a": "\ufffd😀"}),
+        ('{"a": "\\ude00"}', {"a": "\ufffd"}),
         ('{"a": 1, "a": 2}', {"a": 2}),
     ],
 )

@@ -91,7 +91,7 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
 
 
 class OutputFixingParser(_AskingParser[T]):
-    """Reads with `parser`; an answer that does not parse goes to the model with the error, up to `max_retries` times."""
+    """Reads with `parser`; an answer that does not parse goes to the model with the error, `max_retries` times."""
 
     def parse(self, text: str) -> T:
         """The value. Raises the last attempt's `OutputParserException`; the earlier ones are in its notes."""
