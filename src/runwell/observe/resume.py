@@ -6,11 +6,11 @@ set across a `yield`: the generator lives in a context of its own, entered for e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
-from contextvars import Context
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
+from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
 
-__all__ = ["InContext"]
+__all__ = ["InContext", "KeptAsyncIterator", "KeptIterator"]
 
 T = TypeVar("T")
 
@@ -46,3 +46,42 @@ class InContext(Generic[T]):
                 if not hasattr(inner, "throw"):
                     raise
                 step, value = inner.throw, error
+
+
+class KeptIterator(Iterator[T]):
+    """An iterator that goes on in the context it was made in, whoever asks for its next item.
+
+    A step of a pipeline is pulled from inside the run of the step behind it, and is no part of that run.
+    """
+
+    __slots__ = ("_enter", "_source")
+
+    def __init__(self, source: Iterator[T]) -> None:
+        self._source = source
+        self._enter = copy_context().run
+
+    def __next__(self) -> T:
+        return self._enter(next, self._source)
+
+    def close(self) -> None:
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            self._enter(close)
+
+
+class KeptAsyncIterator(AsyncIterator[T]):
+    """The same for an async iterator."""
+
+    __slots__ = ("_context", "_source")
+
+    def __init__(self, source: AsyncIterator[T]) -> None:
+        self._source = source
+        self._context = copy_context()
+
+    async def __anext__(self) -> T:
+        return await InContext(self._context, self._source.__anext__())
+
+    async def aclose(self) -> None:
+        close = getattr(self._source, "aclose", None)
+        if close is not None:
+            await InContext(self._context, close())

@@ -7,6 +7,7 @@ from typing import Any
 
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
+from runwell.observe.resume import KeptAsyncIterator, KeptIterator
 from runwell.observe.run import open_run
 from runwell.runnables.bridges import aclosing_each, alone
 from runwell.runnables.coerce import coerce_to_runnable
@@ -138,9 +139,12 @@ class RunnableSequence(Runnable[Input, Output]):
         """Iterators, each reading the one before; all closed, the last first, when the reader goes."""
         iterators: list[Any] = [source]
         seen: list[Exception] = []
+        kept = CURRENT.get() is not None
         try:
             for index, step in self._numbered:
                 made = step.transform(iterators[-1], None, **(kwargs if index == 0 else {}))
+                if kept:
+                    made = KeptIterator(made)
                 noted = self._noted(index, step, made, seen)
                 iterators.append(Snapshots(noted) if step.streams_snapshots else noted)
             yield from iterators[-1]
@@ -181,9 +185,12 @@ class RunnableSequence(Runnable[Input, Output]):
     async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
         iterators: list[Any] = [source]
         seen: list[Exception] = []
+        kept = CURRENT.get() is not None
         try:
             for index, step in self._numbered:
                 made = step.atransform(iterators[-1], None, **(kwargs if index == 0 else {}))
+                if kept:
+                    made = KeptAsyncIterator(made)
                 noted = self._anoted(index, step, made, seen)
                 iterators += [made, Snapshots(noted) if step.streams_snapshots else noted]
             async for chunk in iterators[-1]:

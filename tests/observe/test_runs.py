@@ -1,0 +1,346 @@
+"""What handlers are told: the tree of runs, in both colours, and what handlers may and may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+
+import pytest
+
+from runwell.observe import CURRENT, BaseCallbackHandler, adispatch_custom_event, dispatch_custom_event, observing
+from runwell.observe.run import open_run
+from runwell.runnables import RunnableGenerator, RunnableLambda, RunnableParallel, RunnablePassthrough
+
+
+class Tree(BaseCallbackHandler):
+    """Records the runs it is told of: name, parent's name, and how each ended."""
+
+    def __init__(self):
+        self.names = {}
+        self.parents = {}
+        self.log = []
+        self.lock = threading.Lock()
+
+    def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, tags=None, metadata=None, **kwargs):
+        with self.lock:
+            assert run_id not in self.names
+            self.names[run_id] = kwargs["name"]
+            self.parents[kwargs["name"]] = self.names.get(parent_run_id, parent_run_id)
+            self.log.append(("start", kwargs["name"]))
+
+    def on_chain_end(self, outputs, *, run_id, parent_run_id=None, **kwargs):
+        self.log.append(("end", self.names[run_id], outputs))
+
+    def on_chain_error(self, error, *, run_id, parent_run_id=None, **kwargs):
+        self.log.append(("error", self.names[run_id], type(error).__name__))
+
+
+class AsyncTree(Tree):
+    """The same, its methods `async`, each giving way before it records."""
+
+    async def on_chain_start(self, serialized, inputs, **kwargs):
+        await asyncio.sleep(0)
+        super().on_chain_start(serialized, inputs, **kwargs)
+
+    async def on_chain_end(self, outputs, **kwargs):
+        await asyncio.sleep(0)
+        super().on_chain_end(outputs, **kwargs)
+
+
+@pytest.fixture(params=[Tree, AsyncTree], ids=["plain-handler", "async-handler"])
+def tree(request):
+    return request.param()
+
+
+def named(name, function=lambda value: value):
+    return RunnableLambda(function, name=name)
+
+
+def test_a_chain_is_told_as_a_tree_in_order(tree, driver):
+    made = (named("a", lambda v: v + 1) | named("b", lambda v: v * 2)).pipe(name="whole")
+    assert driver.invoke(made, 1, {"callbacks": [tree]}) == 4
+    assert tree.parents == {"whole": None, "a": "whole", "b": "whole"}
+    assert tree.log == [
+        ("start", "whole"),
+        ("start", "a"),
+        ("end", "a", 2),
+        ("start", "b"),
+        ("end", "b", 4),
+        ("end", "whole", 4),
+    ]
+
+
+def words(text):
+    for word in text.split():
+        yield word + " "
+
+
+def test_a_stream_is_told_with_its_whole_output(tree, driver):
+    made = RunnableLambda(words) | RunnableGenerator(lambda chunks: (c.upper() for c in chunks), name="upper")
+    assert driver.stream(made, "a b", {"callbacks": [tree]}) == ["A ", "B "]
+    assert tree.parents == {"RunnableSequence": None, "words": "RunnableSequence", "upper": "RunnableSequence"}
+    assert ("end", "words", "a b ") in tree.log
+    assert tree.log[-1] == ("end", "RunnableSequence", "A B ")
+
+
+def test_nested_calls_of_any_colour_have_the_right_parent(tree, driver):
+    leaf = named("leaf")
+
+    async def through_async(value):
+        return await named("inner").ainvoke(value)
+
+    def nested(value):
+        return named("middle", lambda v: leaf.invoke(v)).invoke(value)
+
+    made = RunnableParallel(a=nested, b=through_async, c=RunnablePassthrough()).pipe(named("last"), name="whole")
+    driver.invoke(made, 1, {"callbacks": [tree]})
+    parents = tree.parents
+    assert parents["leaf"] == "middle"
+    assert parents["middle"] == "nested"
+    assert parents["inner"] == "through_async"
+    assert parents["nested"] == parents["through_async"] == "RunnableParallel<a,b,c>"
+    assert parents["last"] == "whole"
+
+
+def test_a_thousand_nested_runs_are_all_attached(driver):
+    """The inner call is not handed a config: none may be lost."""
+    tree = Tree()
+    rewriter = named("rewriter")
+    whole = RunnableLambda(lambda value: rewriter.invoke(value), name="whole")
+    ids = {}
+
+    class Count(BaseCallbackHandler):
+        def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs):
+            ids[run_id] = (kwargs["name"], parent_run_id)
+
+    driver.batch(whole, list(range(1000)), {"callbacks": [Count()], "max_concurrency": 8})
+    inner = [parent for name, parent in ids.values() if name == "rewriter"]
+    assert len(inner) == 1000
+    assert all(ids[parent][0] == "whole" for parent in inner)
+    assert len(set(inner)) == 1000
+    assert tree.log == []
+
+
+def test_failures_are_told(driver):
+    tree = Tree()
+
+    def broken(value):
+        raise KeyError(value)
+
+    with pytest.raises(KeyError):
+        driver.invoke(named("a") | broken, 1, {"callbacks": [tree]})
+    assert ("error", "broken", "KeyError") in tree.log
+    assert tree.log[-1] == ("error", "RunnableSequence", "KeyError")
+
+
+def test_a_stream_closed_early_is_told_as_closed(driver):
+    tree = Tree()
+    driver.stream(RunnableLambda(words), "a b c", {"callbacks": [tree]}, take=1)
+    assert tree.log == [("start", "words"), ("error", "words", "StreamClosed")]
+
+
+def test_run_05_children_of_a_fallback_have_its_id(tree, driver):
+    def fails(value):
+        raise ValueError("primary")
+
+    made = named("primary", fails).with_fallbacks([named("backup") | named("after")])
+    made.name = "fallback"
+    for call in (driver.invoke, driver.stream):
+        tree.names.clear()
+        tree.parents.clear()
+        call(made, 1, {"callbacks": [tree]})
+        assert tree.parents == {
+            "fallback": None,
+            "primary": "fallback",
+            "RunnableSequence": "fallback",
+            "backup": "RunnableSequence",
+            "after": "RunnableSequence",
+        }
+
+
+def test_run_05_the_same_for_every_wrapper(tree, driver):
+    inner = named("inner")
+    for wrapper in (
+        inner.with_retry(),
+        inner.map() if driver.colour else inner,
+        RunnablePassthrough.assign(x=inner),
+        RunnableLambda(lambda value: inner),
+    ):
+        wrapper = wrapper.with_config(run_name="wrapper")
+        for call in (driver.invoke, driver.stream):
+            tree.names.clear()
+            tree.parents.clear()
+            call(wrapper, {"v": 1} if "assign" in repr(wrapper) else [1], {"callbacks": [tree]})
+            above = tree.parents["inner"]
+            while tree.parents[above] is not None:
+                above = tree.parents[above]
+            assert above == "wrapper"
+
+
+class Payloads(BaseCallbackHandler):
+    """A long-lived handler that keeps nothing."""
+
+    def __init__(self):
+        self.seen = 0
+
+    def on_chain_end(self, outputs, **kwargs):
+        self.seen += len(outputs)
+
+
+def test_run_08_memory_does_not_grow_with_the_number_of_runs(driver, tmp_path):
+    from runwell.observe import JsonlTrace, UsageMetadataCallbackHandler
+
+    trace = JsonlTrace(tmp_path / "trace.jsonl", redact=lambda value: "...")
+    handlers = [Payloads(), UsageMetadataCallbackHandler(), trace]
+    alive = []
+
+    class Payload(str):
+        __slots__ = ("__weakref__",)
+
+    import weakref
+
+    def grow(value):
+        made = Payload("x" * 1000)
+        alive.append(weakref.ref(made))
+        return made
+
+    made = RunnableLambda(grow) | RunnableLambda(lambda text: text)
+
+    def some(count):
+        for _ in range(count):
+            driver.invoke(made, "x", {"callbacks": handlers})
+        gc.collect()
+        return sum(1 for each in alive if each() is not None)
+
+    assert some(20) <= 1
+    assert some(100) <= 1
+    trace.close()
+
+
+def test_a_failing_handler_is_logged_and_breaks_nothing(driver, caplog):
+    class Broken(BaseCallbackHandler):
+        def on_chain_start(self, *args, **kwargs):
+            raise RuntimeError("handler")
+
+        async def on_chain_end(self, *args, **kwargs):
+            raise RuntimeError("async handler")
+
+    with caplog.at_level(logging.ERROR, "runwell.observe"):
+        assert driver.invoke(named("a"), 1, {"callbacks": [Broken()]}) == 1
+    assert [record.name for record in caplog.records] == ["runwell.observe"] * 2
+    assert "handler" in caplog.records[0].message
+    assert "async handler" in caplog.records[1].message
+
+
+def test_a_handler_may_ask_to_stop_the_run(driver):
+    class Strict(BaseCallbackHandler):
+        raise_error = True
+
+        def on_chain_start(self, *args, **kwargs):
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        driver.invoke(named("a"), 1, {"callbacks": [Strict()]})
+    assert CURRENT.get() is None
+
+
+def test_async_handlers_run_on_the_callers_loop_even_for_plain_steps_in_threads():
+    loops = set()
+
+    class Where(BaseCallbackHandler):
+        async def on_chain_start(self, *args, **kwargs):
+            loops.add(asyncio.get_running_loop())
+
+    async def main():
+        inner = named("inner")
+        await (named("a") | (lambda value: inner.invoke(value))).ainvoke(1, {"callbacks": [Where()]})
+        return asyncio.get_running_loop()
+
+    assert loops == {asyncio.run(main())}
+
+
+def test_observing_attaches_to_everything_inside(driver):
+    tree = Tree()
+    with observing(tree):
+        driver.invoke(named("a") | named("b"), 1)
+    driver.invoke(named("outside"), 1)
+    assert tree.parents == {"RunnableSequence": None, "a": "RunnableSequence", "b": "RunnableSequence"}
+
+
+def test_nothing_leaks_between_chunks():
+    tree = Tree()
+    seen = []
+    for _ in RunnableLambda(words).stream("a b", {"callbacks": [tree]}):
+        seen.append(CURRENT.get())
+        named("consumer").invoke(1)
+    assert seen == [None, None]
+    assert list(tree.parents) == ["words"]
+
+    async def main():
+        async for _ in RunnableLambda(words).astream("a b", {"callbacks": [tree]}):
+            seen.append(CURRENT.get())
+
+    asyncio.run(main())
+    assert seen == [None] * 4
+
+
+def test_with_nobody_watching_no_run_is_opened():
+    assert open_run("chain", "name", 1, None) is None
+    assert open_run("chain", "name", 1, {}) is None
+    silent = open_run("chain", "name", 1, {"tags": ["x"]})
+    assert silent is not None
+    assert silent.run_id is None
+
+
+def test_own_events_reach_handlers_with_the_run_they_belong_to(driver):
+    seen = []
+
+    class Custom(BaseCallbackHandler):
+        async def on_custom_event(self, name, data, *, run_id, tags=None, metadata=None, **kwargs):
+            seen.append((name, data, tags))
+
+    def plain(value):
+        dispatch_custom_event("progress", value)
+        return value
+
+    async def aplain(value):
+        await adispatch_custom_event("aprogress", value)
+        assert seen[-1][0] == "aprogress" or driver.colour == "sync"
+        return value
+
+    driver.invoke(RunnableLambda(plain) | aplain, 1, {"callbacks": [Custom()], "tags": ["t"]})
+    assert seen == [("progress", 1, ["t"]), ("aprogress", 1, ["t"])]
+    dispatch_custom_event("outside", 1)
+    assert len(seen) == 2
+
+
+def test_run_ids_can_be_given(driver):
+    from uuid import UUID
+
+    seen = []
+
+    class Ids(BaseCallbackHandler):
+        def on_chain_start(self, serialized, inputs, *, run_id, **kwargs):
+            seen.append(run_id)
+
+    given = UUID(int=7)
+    driver.invoke(named("a"), 1, {"callbacks": [Ids()], "run_id": given})
+    driver.invoke(named("a"), 1, {"callbacks": [Ids()], "run_id": str(given)})
+    assert seen == [given, given]
+
+
+def test_observing_does_not_load_asyncio_for_plain_code():
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from runwell.observe import BaseCallbackHandler\n"
+        "from runwell.runnables import RunnableLambda\n"
+        "assert (RunnableLambda(str) | str.upper).invoke(1, {'callbacks': [BaseCallbackHandler()]}) == '1'\n"
+        "for name in ('asyncio', 'anyio', 'httpx', 'tenacity', 'pydantic', 'rich'):\n"
+        "    assert name not in sys.modules, name\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
