@@ -1,0 +1,205 @@
+"""Where what happened is written: a file, the terminal, token counts."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from runwell.observe import (
+    BaseCallbackHandler,
+    ConsoleHandler,
+    JsonlTrace,
+    get_usage_metadata_callback,
+    observing,
+    record_decision,
+)
+from runwell.observe.managers import AsyncRunManager, RunManager
+from runwell.observe.run import open_run
+from runwell.runnables import RunnableLambda
+
+
+class Message:
+    """Stands for a chat model's answer."""
+
+    type = "ai"
+
+    def __init__(self, text, tokens):
+        self.text = self.content = text
+        self.usage_metadata = {
+            "input_tokens": tokens,
+            "output_tokens": 1,
+            "total_tokens": tokens + 1,
+            "input_token_details": {"cache_read": 2},
+        }
+        self.response_metadata = {"model_name": "m1"}
+
+    def model_dump(self):
+        return {"type": self.type, "content": self.content}
+
+
+def model(text, tokens=10):
+    """A step that opens a chat model's run, as a chat model does."""
+
+    def call(messages):
+        run = open_run("chat_model", "m", [SimpleNamespace(type="human", text=messages)])
+        answer = Message(text, tokens)
+        if run is None:
+            return answer.text
+        with run:
+            manager = RunManager(run)
+            for piece in text.split():
+                manager.on_llm_new_token(piece + " ", chunk=piece)
+            run.end(answer)
+        return answer.text
+
+    return RunnableLambda(call, name="call")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_trace_is_a_tree_of_lines_with_times_and_tokens(tmp_path, driver):
+    path = tmp_path / "sub" / "trace.jsonl"
+    with JsonlTrace(path, redact=None) as trace:
+        driver.invoke(model("hello you"), "hi", {"callbacks": [trace], "tags": ["t"]})
+    first, second, third, last = lines(path)
+    assert (first["event"], first["name"], first["inputs"], first["parent_id"]) == ("start", "call", "hi", None)
+    assert first["tags"] == ["t"]
+    assert (second["kind"], second["parent_id"]) == ("chat_model", first["run_id"])
+    assert third["usage"]["total_tokens"] == 11
+    assert third["outputs"] == {"type": "ai", "content": "hello you"}
+    assert (last["event"], last["outputs"], last["run_id"]) == ("end", "hello you", first["run_id"])
+    assert 0 <= third["seconds"] <= last["seconds"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_redaction_has_to_be_said_and_covers_all_content(tmp_path, driver):
+    with pytest.raises(TypeError, match="redact"):
+        JsonlTrace(tmp_path / "x")  # type: ignore[call-arg]
+
+    def fails(text):
+        record_decision("D2", {"was": text}, f"saw {text}", "code")
+        raise ValueError(f"secret in {text}")
+
+    path = tmp_path / "trace.jsonl"
+    trace = JsonlTrace(path, redact=lambda value: json.loads(json.dumps(value).replace("secret", "***")))
+    with pytest.raises(ValueError, match="secret"):
+        driver.invoke(
+            model("a secret answer") | fails, "my secret", {"callbacks": [trace], "metadata": {"m": "secret"}}
+        )
+    trace.close()
+    text = path.read_text()
+    assert "secret" not in text
+    assert "***" in text
+    assert {line["event"] for line in lines(path)} == {"start", "end", "error", "decision"}
+
+
+def test_a_trace_appends_and_is_readable_after_each_line(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    for _ in range(2):
+        with JsonlTrace(path, redact=None) as trace:
+            RunnableLambda(lambda v: len(lines(path)) or v).invoke({1, 2}, {"callbacks": [trace]})
+    assert [line["event"] for line in lines(path)] == ["start", "end"] * 2
+    assert lines(path)[1]["outputs"] == 1
+
+
+def test_the_console_shows_runs_indented_and_text_as_it_comes(driver):
+    out = io.StringIO()
+    driver.invoke(model("hello you"), "hi", {"callbacks": [ConsoleHandler(out)]})
+    shown = out.getvalue().splitlines()
+    assert shown[0] == "> call  hi"
+    assert shown[1].startswith("  > m")
+    assert shown[2] == "hello you "
+    assert shown[3].startswith("  < m  0.")
+    assert "hello you" not in shown[3]
+    assert shown[4].startswith("< call  0.")
+    assert shown[4].endswith("hello you")
+
+
+def test_the_console_cuts_long_values_and_shows_errors(driver):
+    out = io.StringIO()
+
+    def fails(text):
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        driver.invoke(RunnableLambda(fails), "x" * 500, {"callbacks": [ConsoleHandler(out, width=20)]})
+    assert out.getvalue() == "> fails  " + "x" * 17 + "...\n! fails  ValueError: broken\n"
+
+
+def test_tokens_are_counted_by_model(driver):
+    with get_usage_metadata_callback() as usage:
+        driver.batch(model("a"), ["x", "y", "z"])
+    driver.invoke(model("not counted"), "x")
+    assert usage.usage_metadata == {
+        "m1": {
+            "input_tokens": 30,
+            "output_tokens": 3,
+            "total_tokens": 33,
+            "input_token_details": {"cache_read": 6},
+        }
+    }
+
+
+def test_model_methods_get_messages_tokens_and_a_result(driver):
+    told = []
+
+    class Watch(BaseCallbackHandler):
+        def on_chat_model_start(self, serialized, messages, **kwargs):
+            told.append(("start", messages[0][0].text))
+
+        async def on_llm_new_token(self, token, *, chunk=None, **kwargs):
+            told.append(("token", token, chunk))
+
+        def on_llm_end(self, response, **kwargs):
+            told.append(("end", response.generations[0][0].message.text, response.llm_output))
+
+    driver.invoke(model("hello you"), "hi", {"callbacks": [Watch()]})
+    assert told == [("start", "hi"), ("token", "hello ", "hello"), ("token", "you ", "you"), ("end", "hello you", {})]
+
+
+def test_a_handler_that_only_knows_prompts_gets_a_transcript(driver):
+    told = []
+
+    class Old(BaseCallbackHandler):
+        def on_llm_start(self, serialized, prompts, **kwargs):
+            told.append(prompts)
+
+    driver.invoke(model("x"), "hi", {"callbacks": [Old()]})
+    assert told == [["human: hi"]]
+
+
+def test_kinds_can_be_ignored(driver):
+    told = []
+
+    class Only(BaseCallbackHandler):
+        ignore_llm = True
+
+        def on_chain_start(self, *args, **kwargs):
+            told.append("chain")
+
+        def on_chat_model_start(self, *args, **kwargs):
+            told.append("model")
+
+    driver.invoke(model("x"), "hi", {"callbacks": [Only()]})
+    assert told == ["chain"]
+
+
+def test_a_run_manager_hands_its_run_on():
+    parents = []
+
+    class Watch(BaseCallbackHandler):
+        def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs):
+            parents.append(parent_run_id)
+
+    with observing(Watch()):
+        run = open_run("tool", "t", "x")
+    assert run is not None
+    manager = AsyncRunManager(run)
+    RunnableLambda(len).invoke("x", {"callbacks": manager.get_child()})
+    assert parents == [run.run_id]
