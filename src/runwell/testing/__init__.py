@@ -15,9 +15,11 @@ if TYPE_CHECKING:
         GenericFakeChatModel,
         ParrotFakeChatModel,
     )
+    from runwell.testing.savers import CheckpointSaverSuite
 
 # one line per name, so that each room's names can be added without touching another's
 _HOME = {
+    "CheckpointSaverSuite": "runwell.testing.savers",
     "DeterministicFakeEmbedding": "runwell.testing.models",
     "FakeChatModel": "runwell.testing.models",
     "FakeEmbeddings": "runwell.testing.models",
@@ -29,6 +31,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CheckpointSaverSuite",
     "DeterministicFakeEmbedding",
     "FakeChatModel",
     "FakeEmbeddings",

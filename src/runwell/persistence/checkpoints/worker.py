@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +29,7 @@ class Worker:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        weakref.finalize(self, self._jobs.put, None).atexit = False  # a saver that is dropped takes its thread along
 
     async def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The function's result, or its exception. A caller that is cancelled stops waiting; the job is still done."""

@@ -85,7 +85,8 @@ class Serializer:
             raise
         except Exception as error:
             said = where if isinstance(where, str) else where()
-            raise self._unreadable(error, data, codec, f" ({said})" if said else "") from error.__cause__
+            cause = error.__cause__ if isinstance(error, RunwellError | _Damaged) else error
+            raise self._unreadable(error, data, codec, f" ({said})" if said else "") from cause
 
     # -- errors
 
@@ -132,8 +133,8 @@ class Serializer:
             known = ", ".join(sorted(codec.allowed)) or "none of yours"
             return ForbiddenType(
                 f"Saved data names the type {name!r}, which is not on the allow-list; it was not loaded{place}.",
-                hint=f"If you trust it: {self._owner}(..., allow=[{name.rpartition(':')[2]}]), or declare it in the state "
-                f"schema. Allowed now: {known}.",
+                hint=f"If you trust it: {self._owner}(..., allow=[{name.rpartition(':')[2]}]), or declare it in the "
+                f"state schema. Allowed now: {known}.",
             )
         if isinstance(error, RunwellError):
             return type(error)(f"{error.message}{place}", hint=error.hint)
