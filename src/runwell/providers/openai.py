@@ -22,7 +22,7 @@ from runwell.errors import (
 )
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import BaseChatModel
-from runwell.models.idle import IdleWatch, next_within
+from runwell.models.idle import IdleWatch
 from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
@@ -267,6 +267,7 @@ class ChatOpenAI(BaseChatModel):
 
         body, options = self._request(messages, stop, kwargs, True)
         client, reader = self._clients.plain(self), ChunkReader()
+        idle_s = self._idle_s(kwargs)
         stream: Any = None
         try:
             stream = client.post(
@@ -277,34 +278,19 @@ class ChatOpenAI(BaseChatModel):
                 stream=True,
                 stream_cls=Stream[object],
             )
-            yield from self._plain_chunks(stream, reader, self._idle_s(kwargs))
+            event = next(stream, None)  # until then the HTTP client's own limit holds
+            with self._watch(stream, idle_s) as watch:
+                while event is not None:
+                    watch.rest()
+                    yield from reader.take(event)
+                    watch.beat()
+                    event = next(stream, None)
+            yield reader.end(self.base_url)
         except Exception as error:
             raise self._translated(error) from None
         finally:
             if stream is not None:
                 stream.close()
-
-    def _plain_chunks(self, stream: Any, reader: ChunkReader, idle_s: float | None) -> Iterator[ChatGenerationChunk]:
-        event = next(stream, None)
-        if idle_s is None:
-            while event is not None:
-                yield from reader.take(event)
-                event = next(stream, None)
-        else:
-            with IdleWatch(idle_s, lambda: _sever(stream.response)) as watch:
-                while event is not None:
-                    watch.rest()
-                    yield from reader.take(event)
-                    watch.beat()
-                    try:
-                        event = next(stream, None)
-                    except Exception:
-                        if watch.expired:
-                            raise self._silent(idle_s) from None
-                        raise
-                if watch.expired:
-                    raise self._silent(idle_s)
-        yield reader.end(self.base_url)
 
     async def _astream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
@@ -324,17 +310,14 @@ class ChatOpenAI(BaseChatModel):
                 stream=True,
                 stream_cls=AsyncStream[object],
             )
-            wait_s: float | None = None  # for the first, the HTTP client's own limit holds
-            while True:
-                try:
-                    event = await next_within(stream, wait_s)
-                except StopAsyncIteration:
-                    break
-                except TimeoutError:
-                    raise self._silent(wait_s or 0.0) from None
-                for chunk in reader.take(event):
-                    yield chunk
-                wait_s = idle_s
+            event = await anext(stream, None)  # until then the HTTP client's own limit holds
+            with self._watch(stream, idle_s) as watch:
+                while event is not None:
+                    watch.rest()
+                    for chunk in reader.take(event):
+                        yield chunk
+                    watch.beat()
+                    event = await anext(stream, None)
             yield reader.end(self.base_url)
         except Exception as error:
             raise self._translated(error) from None
@@ -365,11 +348,14 @@ class ChatOpenAI(BaseChatModel):
         problem.retryable = True
         return problem
 
-    def _silent(self, seconds: float) -> ModelTimeout:
-        return ModelTimeout(
-            f"{self.base_url} sent nothing more for {seconds:g} s in the middle of a stream.",
-            hint="stream_idle_timeout= sets how long a chunk may take.",
-        )
+    def _watch(self, stream: Any, idle_s: float | None) -> IdleWatch:
+        def silent() -> ModelTimeout:
+            return ModelTimeout(
+                f"{self.base_url} sent nothing more for {idle_s:g} s in the middle of a stream.",
+                hint="stream_idle_timeout= sets how long a chunk may take.",
+            )
+
+        return IdleWatch(idle_s, lambda: _sever(stream.response), silent)
 
     def _translated(self, error: Exception) -> Exception:
         """Our error for the SDK's. What it says holds no key, even where a server echoes the one it was sent."""

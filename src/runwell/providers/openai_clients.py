@@ -50,9 +50,10 @@ class Clients:
             from openai import AsyncOpenAI
 
             client = _direct(AsyncOpenAI(http_client=model.http_async_client, **_settings(model, aio=True)), model)
-            keeper = _open_until_loop_ends(client)
+            keeper = _open_until_loop_ends(client) if model.http_async_client is None else None
             self._loops[loop] = held = (client, keeper)
-            await anext(keeper)
+            if keeper is not None:  # a client that was handed in is closed by whoever made it
+                await anext(keeper)
         return held[0]
 
 

@@ -90,7 +90,14 @@ class LocalChatModel(BaseChatModel):
                 structured_output=True,
                 system_in_middle=True,
             )
-        self._runtime = LocalRuntime(self.model, EngineOptions(self.context, self.slots, self.threads))
+
+    @property
+    def _runtime(self) -> LocalRuntime:
+        options = EngineOptions(self.context, self.slots, self.threads)
+        held: LocalRuntime | None = self.__dict__.get("_held")
+        if held is None or held.model != self.model or held.options != options:  # also after model_copy(update=...)
+            held = self.__dict__["_held"] = LocalRuntime(self.model, options)
+        return held
 
     @property
     def _identifying_params(self) -> dict[str, Any]:

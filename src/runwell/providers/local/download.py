@@ -29,7 +29,6 @@ _CONNECT_S = 4.0
 _READ_S = 30.0
 _PIPS_AT_ONCE = 3
 _POLL_S = 0.1
-_BLOCK = 1 << 20
 
 Advance = Callable[[int], None]
 """Is told how many bytes of the source are here."""
@@ -147,7 +146,7 @@ def _stream(client: object, piece: Piece, partial: Path, before: int, advance: A
         going_on = response.status_code == 206
         done = before if going_on else 0
         with partial.open("ab" if going_on else "wb") as file:
-            for block in response.iter_bytes(_BLOCK):
+            for block in response.iter_raw():
                 file.write(block)
                 done += len(block)
                 if done > piece.size:
