@@ -59,22 +59,25 @@ def create_agent(
 ) -> CompiledStateGraph:
     """An agent: the model is asked, the tools it calls are run, and so on until it answers.
 
-    Call it with `agent.invoke({"messages": [{"role": "user", "content": "..."}]})`; the answer is the last of the result's
-    `messages`. `stream(..., stream_mode="messages")` gives its tokens. All of it works in both colours, whatever the colour of
-    tools and middleware.
+    Call it with `agent.invoke({"messages": [{"role": "user", "content": "..."}]})`; the answer is the last of the
+    result's `messages`. `stream(..., stream_mode="messages")` gives its tokens. All of it works in both colours,
+    whatever the colour of tools and middleware.
 
-    `model` is a chat model or a string such as `"openai:gpt-5"` or `"local:qwen2.5-coder-0.5b"`. `tools` are functions with
-    type hints and a docstring, `@tool`s, or `ProviderTool`s. `system_prompt` (or a function of the runtime that gives it) is
-    put before the history at each call and never stored. `response_format` (a Pydantic model, dataclass, TypedDict, JSON
-    schema, or a strategy) makes the agent end with `result["structured_response"]`. With a `checkpointer` a conversation
-    goes on under its `thread_id`, and a run can pause, or be resumed after a crash.
+    `model` is a chat model or a string such as `"openai:gpt-5"` or `"local:qwen2.5-coder-0.5b"`. `tools` are
+    functions with type hints and a docstring, `@tool`s, or `ProviderTool`s. `system_prompt` (or a function of the
+    runtime that gives it) is put before the history at each call and never stored. `response_format` (a Pydantic
+    model, dataclass, TypedDict, JSON schema, or a strategy) makes the agent end with
+    `result["structured_response"]`. With a `checkpointer` a conversation goes on under its `thread_id`, and a run
+    can pause, or be resumed after a crash.
 
-    `budget` bounds a run (default: 200 model calls). `approvals` asks a person before tools run: "destructive" ones, "all", some by
-    name, or as for `HumanInTheLoopMiddleware`. `on_tool_error`: which errors of tools the model is told ("default": the tool's own
-    `ToolError`, bad arguments and errors of the outside; "message": all; "raise": none; or a function of (error, tool_call)).
-    `done(state)` judges a final answer: True accepts it, a reason sends it back. `limits` holds the rarer settings.
+    `budget` bounds a run (default: 200 model calls). `approvals` asks a person before tools run: "destructive"
+    ones, "all", some by name, or as for `HumanInTheLoopMiddleware`. `on_tool_error`: which errors of tools the
+    model is told ("default": the tool's own `ToolError`, bad arguments and errors of the outside; "message": all;
+    "raise": none; or a function of (error, tool_call)). `done(state)` judges a final answer: True accepts it, a
+    reason sends it back. `limits` holds the rarer settings.
 
-    Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be wrong.
+    Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be
+    wrong.
     """
     chat = _model(model)
     hooks = _middleware(middleware)
@@ -187,13 +190,13 @@ def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
 def _graph(setup: Setup, state_schema: type | None, context_schema: type | None) -> StateGraph[Any]:
     """The nodes there are for these parts, and nothing else."""
     keys = _keys(setup, state_schema)
-    state = TypedDict("AgentState", {**keys, **get_type_hints(Ledger, include_extras=True)}, total=False)  # type: ignore[misc]
+    state = _typed("AgentState", {**keys, **get_type_hints(Ledger, include_extras=True)})
     given = {name: hint for name, hint in keys.items() if name not in ("structured_response", "stopped")}
     graph: StateGraph[Any] = StateGraph(
         state,
         context_schema,
-        input_schema=TypedDict("AgentInput", given, total=False),  # type: ignore[misc]
-        output_schema=TypedDict("AgentOutput", keys, total=False),  # type: ignore[misc]
+        input_schema=_typed("AgentInput", given),
+        output_schema=_typed("AgentOutput", keys),
     )
     hooks = setup.hooks
     loop, end = setup.loop, setup.end
@@ -226,6 +229,12 @@ def _graph(setup: Setup, state_schema: type | None, context_schema: type | None)
         graph.add_node("tools", tool_node(setup))
         graph.add_conditional_edges("tools", after_the_tools, places, joint=True)
     return graph
+
+
+def _typed(name: str, keys: Mapping[str, Any]) -> type:
+    """A TypedDict class made of these keys, all of which may be absent."""
+    make: Any = TypedDict
+    return make(name, dict(keys), total=False)  # type: ignore[no-any-return]
 
 
 def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:

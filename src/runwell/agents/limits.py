@@ -15,10 +15,10 @@ __all__ = ["AgentLimits", "Budget", "spent_after"]
 class Budget:
     """What one run of an agent may use, its resumes included. None means no limit.
 
-    `model_calls` and `tool_calls` are counts, `tokens` is input plus output as the provider reports them, `seconds` is
-    time since the run began, pauses included. Tool calls over their limit are answered with an error and the run goes on;
-    any other limit raises `BudgetExceeded` (`on_limit="raise"`), with everything finished saved, or ends the run with what
-    there is and the reason under `"stopped"` (`on_limit="return"`).
+    `model_calls` and `tool_calls` are counts, `tokens` is input plus output as the provider reports them, `seconds`
+    is time since the run began, pauses included. Tool calls over their limit are answered with an error and the run
+    goes on; any other limit raises `BudgetExceeded` (`on_limit="raise"`), with everything finished saved, or ends
+    the run with what there is and the reason under `"stopped"` (`on_limit="return"`).
     """
 
     model_calls: int | None = 200
@@ -31,7 +31,9 @@ class Budget:
         for name in ("model_calls", "tool_calls", "tokens", "seconds"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise InvalidInput(f"Budget({name}={value!r}) leaves nothing to run with.", hint="Use None for no limit.")
+                raise InvalidInput(
+                    f"Budget({name}={value!r}) leaves nothing to run with.", hint="Use None for no limit."
+                )
         if self.on_limit not in ("raise", "return"):
             raise InvalidInput(f"Budget(on_limit={self.on_limit!r}).", hint='It is "raise" or "return".')
 
@@ -52,7 +54,7 @@ def _exceeded(kind: str, value: Any, limit: Any) -> BudgetExceeded:
         kind=kind,
         value=value,
         limit=limit,
-        hint=f"Everything finished is saved: go on with a larger Budget({kind}=...), or look for why it did not finish.",
+        hint=f"Everything finished is saved: go on under a larger Budget({kind}=...), or see why it did not finish.",
     )
 
 

@@ -16,7 +16,13 @@ from runwell.agents.structured_output import (
 )
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, CallHook, Now, flow
-from runwell.errors import BudgetExceeded, InvalidInput, InvalidUpdateError, OutputParserException, StructuredOutputError
+from runwell.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    InvalidUpdateError,
+    OutputParserException,
+    StructuredOutputError,
+)
 from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.history import fresh_reply_id

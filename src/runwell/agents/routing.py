@@ -16,8 +16,8 @@ __all__ = ["after_model", "after_tools"]
 def after_model(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
     """The next place, after the model and any after_model hooks.
 
-    Calls that nothing has answered run, an exclusive tool's alone. Calls that were all answered without running (malformed,
-    refused, over the budget) go back to the model. Else the run ends.
+    Calls that nothing has answered run, an exclusive tool's alone. Calls that were all answered without running
+    (malformed, refused, over the budget) go back to the model. Else the run ends.
     """
     if state.get("stopped"):
         return setup.end
@@ -46,7 +46,7 @@ def after_tools(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
         return setup.end
     answers = _answers(state)
     ran = [call for call in reply.tool_calls if call["id"] in answers]
-    if ran and all(_returns_directly(setup, call, answers[call["id"]]) for call in ran):
+    if ran and all(_returns_directly(setup, call, answers[str(call["id"])]) for call in ran):
         return setup.end
     return setup.loop
 

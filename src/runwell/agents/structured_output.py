@@ -36,10 +36,11 @@ class MultipleStructuredOutputsError(StructuredOutputError):
 class ToolStrategy(Generic[T]):
     """The answer is a call of a tool that stands for the schema; a union offers one tool for each member.
 
-    `handle_errors`: True tells the model what is wrong and lets it try again (at most `AgentLimits.max_answers` times in all);
-    False raises at once; a string or function says something else; exception classes limit what is retried. `on_mixed` says
-    what happens when the model answers and calls other tools in one turn: "finish" runs them and ends, "continue" runs them and
-    asks again, "reject" runs none of them. `tool_choice` is "any" (must call a tool) or "auto" (left free).
+    `handle_errors`: True tells the model what is wrong and lets it try again (at most `AgentLimits.max_answers`
+    times in all); False raises at once; a string or function says something else; exception classes limit what is
+    retried. `on_mixed` says what happens when the model answers and calls other tools in one turn: "finish" runs
+    them and ends, "continue" runs them and asks again, "reject" runs none of them. `tool_choice` is "any" (must
+    call a tool) or "auto" (left free).
     """
 
     schema: Any
@@ -118,7 +119,10 @@ ResponseFormat = ToolStrategy[Any] | ProviderStrategy[Any] | AutoStrategy[Any]
 
 
 def strategy_of(response_format: Any, model: Any) -> ToolStrategy[Any] | ProviderStrategy[Any] | None:
-    """A `response_format=` as a strategy. A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools."""
+    """A `response_format=` as a strategy.
+
+    A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools.
+    """
     if response_format is None or isinstance(response_format, (ToolStrategy, ProviderStrategy)):
         return response_format
     schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format

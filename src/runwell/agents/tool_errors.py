@@ -13,9 +13,12 @@ from runwell.tools.base_tool import BaseTool
 __all__ = ["answer_to", "is_outside"]
 
 
+OUTSIDE = (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)
+
+
 def is_outside(error: BaseException) -> bool:
     """Whether an error is about the world rather than the program: network, HTTP status, files, timeouts."""
-    if isinstance(error, (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)):
+    if isinstance(error, OUTSIDE):
         return True
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
     return bool(
@@ -25,7 +28,7 @@ def is_outside(error: BaseException) -> bool:
 
 
 def answer_to(setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], error: Exception) -> Any:
-    """The model's answer to a failed call, by the agent's `on_tool_error`; raises the error where it is to end the run."""
+    """The model's answer to a failed call, by the agent's `on_tool_error`; raises what is to end the run."""
     rule = setup.on_tool_error
     if callable(rule):
         told = rule(error, call)

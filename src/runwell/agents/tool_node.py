@@ -11,7 +11,8 @@ from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to
 from runwell.effects import CallHook, flow
 from runwell.errors import InvalidUpdateError, nearest
-from runwell.graph.engine import Task, node_writes
+from runwell.graph.engine import Task
+from runwell.graph.updates import node_writes
 from runwell.messages.message import RemoveMessage, ToolMessage
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
@@ -165,7 +166,7 @@ def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> An
             return [{"messages": [said]}, *update]
         raise InvalidUpdateError(
             f"Tool {call['name']!r} jumped to the parent graph without answering call {call['id']!r}.",
-            hint=f'Put ToolMessage(..., tool_call_id={call["id"]!r}) among the messages of its Command.',
+            hint=f"Put ToolMessage(..., tool_call_id={call['id']!r}) among the messages of its Command.",
         )
     if answers > 1:
         raise InvalidUpdateError(

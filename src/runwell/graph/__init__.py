@@ -1,9 +1,9 @@
 """State graphs: nodes over a shared state, run step by step, each step saved.
 
-    graph = StateGraph(State)
-    graph.add_node("plan", plan)
-    graph.add_edge(START, "plan")
-    app = graph.compile(checkpointer=InMemorySaver())
+graph = StateGraph(State)
+graph.add_node("plan", plan)
+graph.add_edge(START, "plan")
+app = graph.compile(checkpointer=InMemorySaver())
 """
 
 from __future__ import annotations

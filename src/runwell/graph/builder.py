@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
@@ -62,29 +63,31 @@ class StateGraph(Generic[S]):
     ) -> Self:
         """Add a node: `add_node(function)` or `add_node("name", function_or_runnable_or_graph)`.
 
-        A function takes the state, and by name any of `runtime`, `config`, `writer`, `store`, `previous`; it may be plain
-        or `async`. `timeout` is in seconds. `defer` runs it only when nothing else is left. `input_schema` is what
-        it sees of the state. `destinations` names where its `Command`s may go, for drawing. `quiet` marks a node
-        whose steps need no checkpoint when they change nothing.
+        A function takes the state, and by name any of `runtime`, `config`, `writer`, `store`, `previous`; it may be
+        plain or `async`. `timeout` is in seconds. `defer` runs it only when nothing else is left. `input_schema` is
+        what it sees of the state. `destinations` names where its `Command`s may go, for drawing. `quiet` marks a
+        node whose steps need no checkpoint when they change nothing.
         """
-        if not isinstance(node, str):
-            node, action = getattr(node, "__name__", None) or getattr(node, "name", type(node).__name__), node
+        if isinstance(node, str):
+            name = node
+        else:
+            action, name = node, str(getattr(node, "__name__", None) or getattr(node, "name", type(node).__name__))
         if action is None:
             raise GraphError(
-                f"Node {node!r} has no action.", hint=f"add_node({node!r}, function) or add_node(function)."
+                f"Node {name!r} has no action.", hint=f"add_node({name!r}, function) or add_node(function)."
             )
-        if node in self.nodes:
-            raise GraphError(f"There is already a node {node!r}.", hint="Give one of the two another name.")
-        if node in RESERVED or not node or any(mark in node for mark in "|:"):
+        if name in self.nodes:
+            raise GraphError(f"There is already a node {name!r}.", hint="Give one of the two another name.")
+        if name in RESERVED or not name or any(mark in name for mark in "|:"):
             raise GraphError(
-                f"{node!r} cannot be a node's name.", hint=f"Avoid '|', ':' and the reserved {sorted(RESERVED)}."
+                f"{name!r} cannot be a node's name.", hint=f"Avoid '|', ':' and the reserved {sorted(RESERVED)}."
             )
         schema = self.schema
         if input_schema is not None:
             schema = StateSchema(input_schema)
             self._schemas.append(schema)
-        self.nodes[node] = Node.of(
-            node,
+        self.nodes[name] = Node.of(
+            name,
             action,
             schema,
             retry=retry_policy,
@@ -94,7 +97,7 @@ class StateGraph(Generic[S]):
             destinations=tuple(destinations),
         )
         if defer:
-            self.deferred.add(node)
+            self.deferred.add(name)
         return self
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
@@ -126,7 +129,9 @@ class StateGraph(Generic[S]):
             branch.name = f"{branch.name}_{len(self.branches[source])}"
         if joint:
             if source in self.joint:
-                raise GraphError(f"Node {source!r} already has a joint conditional edge.", hint="Make one path of both.")
+                raise GraphError(
+                    f"Node {source!r} already has a joint conditional edge.", hint="Make one path of both."
+                )
             self.joint[source] = branch
         else:
             self.branches.setdefault(source, []).append(branch)
@@ -142,7 +147,7 @@ class StateGraph(Generic[S]):
             else:
                 self.add_node(node)
             names.append(list(self.nodes)[before])
-        for first, second in zip(names, names[1:], strict=False):
+        for first, second in itertools.pairwise(names):
             self.add_edge(first, second)
         return self
 
@@ -184,7 +189,9 @@ class StateGraph(Generic[S]):
         if extra not in ("forbid", "ignore"):
             problems.append(f'extra is {extra!r}; it is "forbid" or "ignore"')
         if problems:
-            raise GraphError(f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these.")
+            raise GraphError(
+                f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these."
+            )
         return CompiledStateGraph(
             self,
             self._blueprint(),
@@ -247,7 +254,7 @@ class StateGraph(Generic[S]):
         return problems
 
     def _unreachable(self) -> list[str]:
-        """Nodes no edge leads to; a node that may be jumped to from anywhere cannot be told, so jumps count as edges."""
+        """Nodes no edge leads to. Where code may jump anywhere that cannot be told, and none is reported."""
         leads: dict[str, set[str]] = {}
         anywhere = False
         for start, end in self.edges:

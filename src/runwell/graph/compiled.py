@@ -4,28 +4,63 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from runwell.drivers.sync import InlineStream, run_sync
-from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer
-from runwell.graph.engine import Run, SaverCalls, node_writes
-from runwell.graph.plan import JUMP, Blueprint, Write, apply_writes, plan_tasks
+from typing_extensions import Unpack, is_typeddict
+
+from runwell.drivers.sync import InlineStream, SyncDriver, run_sync
+from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer, nearest
+from runwell.graph import thread
+from runwell.graph.engine import Run
+from runwell.graph.plan import Blueprint, Write
+from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.schema import Channel
-from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
-from runwell.graph.streaming import INLINE, MessagesHandler, check_modes, shaped
+from runwell.graph.snapshot import StateSnapshot
+from runwell.graph.streaming import INLINE, MessagesHandler, StreamMode, check_modes, shaped
 from runwell.observe.context import CURRENT, UNSET, RunContext
+from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
-from runwell.ports.command import START
 from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:
+    from runwell.drivers.streams import Pipe
     from runwell.graph.builder import StateGraph
     from runwell.observe.run import Run as Observed
 
-__all__ = ["CompiledStateGraph"]
+__all__ = ["CompiledStateGraph", "RunOptions", "StreamOptions"]
 
+Config = Mapping[str, Any] | None
 DURABILITY = ("sync", "async", "exit")
+
+
+class RunOptions(TypedDict, total=False):
+    """What a call may say beside input and config.
+
+    `context` is what nodes find in `runtime.context`. `interrupt_before`/`interrupt_after` pause at these nodes in
+    this run ("*": all). `durability`: `"sync"` (default) saves a step before the next begins, `"async"` while the
+    next runs, `"exit"` only at the end. `answer_interrupts(interrupt)` answers questions in process instead of
+    pausing.
+    """
+
+    context: Any
+    interrupt_before: Sequence[str] | str
+    interrupt_after: Sequence[str] | str
+    durability: Literal["sync", "async", "exit"]
+    answer_interrupts: Callable[[Any], Any]
+
+
+class StreamOptions(RunOptions, total=False):
+    """`stream_mode` (default `"updates"`): `"updates"` gives `{node: its update}`, `"values"` the state after each
+    step, `"messages"` (chunk, metadata) as models speak, `"custom"` what nodes write, `"checkpoints"` what was
+    saved. A list of modes gives (mode, item). `subgraphs=True` puts the path of the nested graph in front.
+    """
+
+    stream_mode: StreamMode | Sequence[StreamMode]
+    subgraphs: bool
+
+
+OPTIONS = frozenset(StreamOptions.__annotations__)
 
 
 class CompiledStateGraph(Runnable[Any, Any]):
@@ -79,6 +114,11 @@ class CompiledStateGraph(Runnable[Any, Any]):
                 hint="Pass a saver such as InMemorySaver() or SqliteSaver(path); None inherits, False means none.",
             )
 
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The keys of a state that a snapshot shows."""
+        return frozenset(self.channels)
+
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
         return f"{name or self.name}{suffix or ''}"
 
@@ -88,91 +128,49 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     # -- running
 
-    def invoke(
-        self,
-        input: Any,
-        config: Mapping[str, Any] | None = None,
-        *,
-        context: Any = None,
-        interrupt_before: Sequence[str] | str | None = None,
-        interrupt_after: Sequence[str] | str | None = None,
-        durability: str | None = None,
-        answer_interrupts: Callable[[Any], Any] | None = None,
-    ) -> Any:
+    def invoke(self, input: Any, config: Config = None, **options: Unpack[RunOptions]) -> Any:  # type: ignore[override]
         """Run to the end, or to a pause (open questions stand under `"__interrupt__"`), and give the state.
 
-        `context` is what nodes find in `runtime.context`. `durability`: `"sync"` (default) saves a step before the next
-        begins, `"async"` while the next runs, `"exit"` only at the end. `answer_interrupts` answers questions in process
-        instead of pausing.
+        `options` are those of `RunOptions`.
         """
-        run, observed = self._run(
-            input, config, context, interrupt_before, interrupt_after, durability, answer_interrupts
-        )
+        run, observed = self._run(input, config, options)
         if observed is None:
             return run_sync(run.flow(input))
         with observed:
             return observed.end(run_sync(run.flow(input)))
 
-    async def ainvoke(
-        self,
-        input: Any,
-        config: Mapping[str, Any] | None = None,
-        *,
-        context: Any = None,
-        interrupt_before: Sequence[str] | str | None = None,
-        interrupt_after: Sequence[str] | str | None = None,
-        durability: str | None = None,
-        answer_interrupts: Callable[[Any], Any] | None = None,
-    ) -> Any:
+    async def ainvoke(self, input: Any, config: Config = None, **options: Unpack[RunOptions]) -> Any:  # type: ignore[override]
         """`invoke`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        run, observed = self._run(
-            input, config, context, interrupt_before, interrupt_after, durability, answer_interrupts
-        )
+        run, observed = self._run(input, config, options)
         if observed is None:
             return await run_async(run.flow(input))
         async with observed:
             return observed.end(await run_async(run.flow(input)))
 
-    def stream(
-        self,
-        input: Any,
-        config: Mapping[str, Any] | None = None,
-        *,
-        stream_mode: str | Sequence[str] = "updates",
-        subgraphs: bool = False,
-        context: Any = None,
-        interrupt_before: Sequence[str] | str | None = None,
-        interrupt_after: Sequence[str] | str | None = None,
-        durability: str | None = None,
-        answer_interrupts: Callable[[Any], Any] | None = None,
-    ) -> Iterator[Any]:
+    def stream(self, input: Any, config: Config = None, **options: Unpack[StreamOptions]) -> Iterator[Any]:  # type: ignore[override]
         """What happens as it happens; close it (or drop it) to stop the run.
 
-        Modes: `"updates"` (`{node: its update}`), `"values"` (the state after each step), `"messages"` ((chunk, metadata) as models
-        speak), `"custom"` (what nodes write), `"checkpoints"`. A list of modes gives (mode, item); `subgraphs=True` puts the
-        path of the nested graph in front. With `"messages"` or `"custom"` the nodes run in another thread.
+        `options` are those of `StreamOptions`. With `"messages"` or `"custom"` among the modes the nodes run in another
+        thread, and go on while you read; else they run when you ask for the next item.
         """
-        modes = check_modes(stream_mode)
-        several = not isinstance(stream_mode, str)
-        run, observed = self._run(
-            input, config, context, interrupt_before, interrupt_after, durability, answer_interrupts, modes, subgraphs
-        )
+        modes, shape = _reading(options)
+        run, observed = self._run(input, config, options)
         if INLINE.issuperset(modes):
 
-            def start(driver: Any) -> Any:
+            def start(driver: SyncDriver) -> Any:
                 put = driver.emit
-                driver.emit = lambda item: put(shaped(item, several, subgraphs))
-                run.sink = driver.emit
+                assert put is not None
+                run.sink = driver.emit = lambda item: put(shape(item))
                 return _watched(run, observed, input)
 
             return InlineStream(start)
         from runwell.drivers.streams import SyncStream
 
-        def produce(pipe: Any) -> None:
+        def produce(pipe: Pipe) -> None:
             def put(item: Any) -> None:
-                pipe.put(shaped(item, several, subgraphs))
+                pipe.put(shape(item))
 
             self._listen(run, put)
             if observed is None:
@@ -183,34 +181,19 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
         return SyncStream(produce)
 
-    def astream(
-        self,
-        input: Any,
-        config: Mapping[str, Any] | None = None,
-        *,
-        stream_mode: str | Sequence[str] = "updates",
-        subgraphs: bool = False,
-        context: Any = None,
-        interrupt_before: Sequence[str] | str | None = None,
-        interrupt_after: Sequence[str] | str | None = None,
-        durability: str | None = None,
-        answer_interrupts: Callable[[Any], Any] | None = None,
-    ) -> AsyncIterator[Any]:
+    def astream(self, input: Any, config: Config = None, **options: Unpack[StreamOptions]) -> AsyncIterator[Any]:  # type: ignore[override]
         """`stream`, on the running event loop; the run goes on in one task while you read."""
         from runwell.drivers.aio import run_async
         from runwell.drivers.streams import AsyncStream
 
-        modes = check_modes(stream_mode)
-        several = not isinstance(stream_mode, str)
-        run, observed = self._run(
-            input, config, context, interrupt_before, interrupt_after, durability, answer_interrupts, modes, subgraphs
-        )
+        _, shape = _reading(options)
+        run, observed = self._run(input, config, options)
 
-        async def produce(pipe: Any) -> None:
-            self._listen(run, lambda item: pipe.put(shaped(item, several, subgraphs)))
+        async def produce(pipe: Pipe) -> None:
+            self._listen(run, lambda item: pipe.put(shape(item)))
 
             async def emit(item: Any) -> None:
-                await pipe.aput(shaped(item, several, subgraphs))
+                await pipe.aput(shape(item))
 
             if observed is None:
                 await run_async(run.flow(input), emit)
@@ -229,29 +212,22 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if "custom" in run.modes:
             run.base.stream_writer = lambda item: put((run.ns, "custom", item))
 
-    def _run(
-        self,
-        given: Any,
-        config: Mapping[str, Any] | None,
-        context: Any = None,
-        before: Sequence[str] | str | None = None,
-        after: Sequence[str] | str | None = None,
-        durability: str | None = None,
-        answer: Callable[[Any], Any] | None = None,
-        modes: tuple[str, ...] = (),
-        subgraphs: bool = False,
-    ) -> tuple[Run, Observed | None]:
+    def _run(self, given: Any, config: Config, options: Mapping[str, Any]) -> tuple[Run, Observed | None]:
         """A run ready to be driven. Everything about the call that can be wrong is refused here."""
+        for name in options:
+            if name not in OPTIONS:
+                raise InvalidInput(
+                    f"{self.name!r} was called with an unknown option {name!r}{nearest(name, OPTIONS)}.",
+                    hint=f"Options are {sorted(OPTIONS)}; the rest goes into config.",
+                )
         run = Run(self)
         scope = CURRENT_TASK.get()
-        if modes:
-            run.modes = frozenset(modes)
-            run.subgraphs = subgraphs
-            if "messages" in modes:
-                run.messages = MessagesHandler(lambda item: None, subgraphs)
-                config = dict(config or {})
-                from runwell.observe.inherit import add_handlers
-
+        if "stream_mode" in options:
+            run.modes = frozenset(check_modes(options["stream_mode"]))
+            run.subgraphs = options.get("subgraphs", False)
+            if "messages" in run.modes:
+                run.messages = MessagesHandler(lambda item: None, run.subgraphs)
+                config = {**(config or {})}
                 config["callbacks"] = list(add_handlers((run.messages,), config.get("callbacks")))
         observed = open_run("graph", self, given, config)
         known: RunContext | None = observed.context if observed is not None else CURRENT.get()
@@ -264,10 +240,11 @@ class CompiledStateGraph(Runnable[Any, Any]):
             run.max_concurrency = self.default_concurrency
         if self.default_limit is not None and not (config and config.get("recursion_limit")):
             run.limit = max(run.limit, self.default_limit)
-        if durability is not None and durability not in DURABILITY:
-            raise InvalidInput(f"durability is {durability!r}.", hint=f"It is one of {DURABILITY}.")
-        run.durability = durability or "sync"
-        run.answer_in_process = answer
+        run.durability = options.get("durability") or "sync"
+        if run.durability not in DURABILITY:
+            raise InvalidInput(f"durability is {run.durability!r}.", hint=f"It is one of {DURABILITY}.")
+        run.answer_in_process = options.get("answer_interrupts")
+        before, after = options.get("interrupt_before"), options.get("interrupt_after")
         run.breaks_before = self.breaks_before if before is None else self._breaks(before)
         run.breaks_after = self.breaks_after if after is None else self._breaks(after)
         own = configurable.get("thread_id")
@@ -285,7 +262,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
             run.pick = configurable.get("checkpoint_id")
         store = self.store if self.store is not None else scope.runtime.store if scope is not None else None
         run.base = Runtime(
-            context=self._context(context, scope),
+            context=self._context(options.get("context"), scope),
             store=store,
             config=known.config if known is not None else {},
         )
@@ -360,7 +337,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if self.pauses and run.saver is None and run.answer_in_process is None:
             raise NoCheckpointer(
                 f"{self.name!r} may pause ({'; '.join(self.pauses)}), and nothing can save the pause.",
-                hint="Give it checkpointer=InMemorySaver() (or SqliteSaver) and a thread_id, or pass answer_interrupts=.",
+                hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id, or pass answer_interrupts=.",
             )
         if self.needs_store and run.base.store is None:
             raise InvalidInput(
@@ -379,9 +356,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if context is None:
             return scope.runtime.context if scope is not None else None
         schema = self.context_schema
-        if schema is None or not isinstance(context, Mapping) or isinstance(context, schema if isinstance(schema, type) and not hasattr(schema, "__total__") else ()):
-            return context
-        if hasattr(schema, "__total__"):  # a TypedDict: a dict is what it is
+        if schema is None or is_typeddict(schema) or not isinstance(context, Mapping):
             return context
         try:
             return schema(**context)
@@ -394,142 +369,50 @@ class CompiledStateGraph(Runnable[Any, Any]):
     # -- the thread's state
 
     def get_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread as it stands (or stood, when the config names a `checkpoint_id`): values, what comes next, questions."""
-        return run_sync(self._state(config))
+        """The thread as it stands, or stood at the config's `checkpoint_id`: values, what comes next, questions."""
+        return run_sync(thread.state(self, config))
 
     async def aget_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """`get_state`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        return await run_async(self._state(config))
+        return await run_async(thread.state(self, config))
 
     def get_state_history(
-        self,
-        config: Mapping[str, Any],
-        *,
-        filter: dict[str, Any] | None = None,
-        before: Mapping[str, Any] | None = None,
-        limit: int | None = None,
+        self, config: Mapping[str, Any], **options: Unpack[thread.HistoryOptions]
     ) -> Iterator[StateSnapshot]:
         """Every checkpoint of the thread, newest first."""
-        return iter(run_sync(self._history(config, filter, before, limit)))
+        return iter(run_sync(thread.history(self, config, options)))
 
     async def aget_state_history(
-        self,
-        config: Mapping[str, Any],
-        *,
-        filter: dict[str, Any] | None = None,
-        before: Mapping[str, Any] | None = None,
-        limit: int | None = None,
+        self, config: Mapping[str, Any], **options: Unpack[thread.HistoryOptions]
     ) -> AsyncIterator[StateSnapshot]:
         """`get_state_history`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        for snapshot in await run_async(self._history(config, filter, before, limit)):
+        for snapshot in await run_async(thread.history(self, config, options)):
             yield snapshot
 
     def update_state(self, config: Mapping[str, Any], values: Any, as_node: str | None = None) -> dict[str, Any]:
         """Change the thread's state as if `as_node` had returned `values`; gives the config of the new checkpoint.
 
-        `as_node` defaults to the node that ran last; what comes next follows from its edges. With a `checkpoint_id` in the
-        config the change starts a branch there.
+        `as_node` defaults to the node that ran last; what comes next follows from its edges. With a `checkpoint_id`
+        in the config the change starts a branch there.
         """
-        return run_sync(self._update(config, values, as_node))
+        return run_sync(thread.update(self, config, values, as_node))
 
-    async def aupdate_state(
-        self, config: Mapping[str, Any], values: Any, as_node: str | None = None
-    ) -> dict[str, Any]:
+    async def aupdate_state(self, config: Mapping[str, Any], values: Any, as_node: str | None = None) -> dict[str, Any]:
         """`update_state`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        return await run_async(self._update(config, values, as_node))
+        return await run_async(thread.update(self, config, values, as_node))
 
-    def _thread_of(self, config: Mapping[str, Any]) -> tuple[SaverCalls, str, str, str | None]:
-        calls = self.saver_calls
-        if calls is None:
-            raise NoCheckpointer(
-                f"Graph {self.name!r} has no checkpointer, so it has no saved state.",
-                hint="Compile it with checkpointer=InMemorySaver() or SqliteSaver(path).",
-            )
-        configurable = config.get("configurable") or {}
-        if configurable.get("thread_id") is None:
-            raise InvalidConfig(
-                "The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.'
-            )
-        return (
-            calls,
-            str(configurable["thread_id"]),
-            str(configurable.get("checkpoint_ns") or ""),
-            configurable.get("checkpoint_id"),
-        )
 
-    @property
-    def _shown(self) -> frozenset[str]:
-        return frozenset(self.channels)
-
-    async def _state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        calls, thread_id, ns, pick = self._thread_of(config)
-        found = await calls.load(thread_id, ns, pick)
-        if found is None:
-            return StateSnapshot(values={}, next=(), config={"configurable": dict(config["configurable"])})
-        return snapshot_of(found, self._shown)
-
-    async def _history(
-        self,
-        config: Mapping[str, Any],
-        filter: dict[str, Any] | None,
-        before: Mapping[str, Any] | None,
-        limit: int | None,
-    ) -> list[StateSnapshot]:
-        calls, thread_id, ns, _ = self._thread_of(config)
-        start = (before.get("configurable") or {}).get("checkpoint_id") if before else None
-        found = await calls.history(thread_id, ns, {"before": start, "limit": limit, "filter": filter})
-        return [snapshot_of(one, self._shown) for one in found]
-
-    async def _update(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
-        calls, thread_id, ns, pick = self._thread_of(config)
-        run = Run(self)
-        run.saver, run.thread_id, run.ns, run.pick = calls, thread_id, ns, pick
-        found = await calls.load(thread_id, ns, pick)
-        newest = found
-        if found is not None:
-            run.values, run.next, run.joins, run.step, run.head = (
-                found.values, found.next, found.joins, found.step, found.id,
-            )  # fmt: skip
-            if pick is not None:
-                newest = await calls.load(thread_id, ns, None)
-            if as_node is None:
-                ran = found.metadata.get("ran") or []
-                as_node = ran[0] if len(ran) == 1 else None
-                if len(ran) > 1:
-                    raise InvalidInput(
-                        f"The last step ran {ran}, so it is not clear whose update this is.",
-                        hint="Say as_node=.",
-                    )
-        if as_node is not None and as_node != START and as_node not in self.nodes:
-            raise InvalidInput(f"as_node={as_node!r} is not a node.", hint=f"Nodes are {sorted(self.nodes)}.")
-        writes = node_writes(self, as_node or START, values)
-        changes = apply_writes(self.channels, run.values, [(as_node or START, writes)])
-        run._check(changes, as_node or START)
-        after = dict(run.values)
-        after.update({name: new for name, (_, new) in changes.items()})
-        run.values = after
-        if as_node is not None:
-            if not any(name == JUMP for name, _ in writes):
-                writes.extend(await run._branch_writes(as_node, after, run.base))
-            done = [(as_node, writes)]
-            done.extend(await run._joint_routes(done))
-            run.next, run.joins = plan_tasks(self.blueprint, run.step + 2, done, run.joins)
-        run.step += 1
-        await run._commit(
-            "update",
-            changes,
-            ran=[as_node] if as_node else None,
-            parent=found.id if found else None,
-            expect=newest.id if newest else None,
-        )
-        assert run.head is not None
-        return config_of(thread_id, ns, run.head)
+def _reading(options: StreamOptions) -> tuple[tuple[str, ...], Callable[[Any], Any]]:
+    """The modes asked for, and what gives an emitted item the form the reader expects."""
+    asked = options.setdefault("stream_mode", "updates")
+    modes, several, subgraphs = check_modes(asked), not isinstance(asked, str), options.get("subgraphs", False)
+    return modes, lambda item: shaped(item, several, subgraphs)
 
 
 async def _watched(run: Run, observed: Observed | None, given: Any) -> Any:

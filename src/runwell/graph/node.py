@@ -138,5 +138,3 @@ class Node:
             None if aio is None else partial(aio, **given),
             cheap=self.callee.cheap,
         )
-
-

@@ -1,7 +1,7 @@
 """The planner: pure functions from a checkpoint and its tasks' results to the next checkpoint's values and tasks.
 
-No I/O, no user code but reducers. The engine (`engine.py`) runs tasks and saves; what follows from what is decided here,
-the same whatever the order in which tasks ended.
+No I/O, no user code but reducers. The engine (`engine.py`) runs tasks and saves; what follows from what is decided
+here, the same whatever the order in which tasks ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from runwell.graph.schema import Channel
 from runwell.ports.command import END, Overwrite, Send
 from runwell.ports.saver import GONE, PlannedTask
 
-__all__ = ["JUMP", "ROUTE", "Blueprint", "Join", "Write", "apply_writes", "plan_tasks", "put_off", "routes_of"]
+__all__ = [
+    "JUMP",
+    "ROUTE",
+    "Blueprint",
+    "Join",
+    "Write",
+    "apply_writes",
+    "changed_values",
+    "plan_tasks",
+    "put_off",
+    "routes_of",
+]
 
 Write = tuple[str, Any]
 """A channel and what is written to it; or `ROUTE` and a target."""
@@ -81,6 +92,17 @@ def apply_writes(
     return changes
 
 
+def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """`values` with `changes` made: a new dict."""
+    after = dict(values)
+    for name, (_, new) in changes.items():
+        if new is GONE:
+            after.pop(name, None)
+        else:
+            after[name] = new
+    return after
+
+
 def _reduced(channel: Channel, current: Any, value: Any) -> Any:
     reducer = channel.reducer
     assert reducer is not None
@@ -109,8 +131,8 @@ def plan_tasks(
 ) -> tuple[list[PlannedTask], dict[str, list[str]]]:
     """The tasks of step `step`, and the joins' progress, after tasks `ended` as (node, writes) in task order.
 
-    A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put off so
-    far; they run once nothing else is left.
+    A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put
+    off so far; they run once nothing else is left.
     """
     tasks: dict[str, PlannedTask] = {}
     progress = {name: list(sources) for name, sources in joins.items()}
@@ -124,7 +146,9 @@ def plan_tasks(
         targets, by_edges = routes_of(blueprint, node, writes)
         for target in targets:
             if isinstance(target, Send):
-                tasks[f"{sends} {target.node}"] = PlannedTask(f"{step}:{target.node}:{sends}", target.node, True, target.arg)
+                tasks[f"{sends} {target.node}"] = PlannedTask(
+                    f"{step}:{target.node}:{sends}", target.node, True, target.arg
+                )
                 sends += 1
             else:
                 add(target)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
 
-from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
+from typing_extensions import ReadOnly, is_typeddict
 
 from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
 
@@ -56,7 +56,7 @@ def _is_reducer(note: Any) -> bool:
         return True
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in positional if p.default is p.empty]
-    return len(positional) >= 2 and len(needed) <= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return (len(positional) >= 2 and len(needed) <= 2) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 class StateSchema:
@@ -173,7 +173,7 @@ class StateSchema:
             model.__pydantic_validator__.validate_assignment(blank, name, value)
         except ValidationError as error:
             raise InvalidUpdateError(
-                f"Node {node!r} returned a value for {name!r} that {model.__qualname__!r} does not take: {_told(error)}",
+                f"Node {node!r} gave {name!r} a value that {model.__qualname__!r} does not take: {_told(error)}",
                 hint="Return a value of the declared type; nothing of this step was saved.",
             ) from error
         return getattr(blank, name)
@@ -199,4 +199,3 @@ def _told(error: Any) -> str:
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or '(whole)'}: {problem['msg']}" for problem in error.errors()
     )
-

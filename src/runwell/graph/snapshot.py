@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runwell.ports.command import Interrupt
-from runwell.ports.saver import Checkpoint
+from runwell.ports.saver import Checkpoint, TaskRecord
 
 __all__ = ["PregelTask", "StateSnapshot", "snapshot_of"]
 
@@ -43,6 +43,11 @@ def config_of(thread_id: str, ns: str, checkpoint_id: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
 
 
+def open_questions(record: TaskRecord) -> tuple[Interrupt, ...]:
+    """A task's questions that nobody has answered."""
+    return tuple(question for question in record.interrupts if f"answer/{question.id}" not in record.records)
+
+
 def snapshot_of(checkpoint: Checkpoint, output: frozenset[str]) -> StateSnapshot:
     """The snapshot of a saved checkpoint, with the channels named in `output`."""
     records = {record.task_id: record for record in checkpoint.tasks}
@@ -51,11 +56,17 @@ def snapshot_of(checkpoint: Checkpoint, output: frozenset[str]) -> StateSnapshot
         planned.setdefault(record.task_id, record.node)
     tasks = []
     for task_id, node in planned.items():
-        record = records.get(task_id)
-        if record is not None and record.done:
+        known = records.get(task_id)
+        if known is not None and known.done:
             continue
-        open_ = tuple(q for q in record.interrupts if f"answer/{q.id}" not in record.records) if record else ()
-        tasks.append(PregelTask(task_id, node, record.error if record else None, open_))
+        tasks.append(
+            PregelTask(
+                task_id,
+                node,
+                known.error if known is not None else None,
+                open_questions(known) if known is not None else (),
+            )
+        )
     return StateSnapshot(
         values={name: value for name, value in checkpoint.values.items() if name in output},
         next=tuple(dict.fromkeys(task.node for task in checkpoint.next)),

@@ -84,7 +84,10 @@ class MessagesHandler:
 
 
 def metadata_of(scope: Any, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
-    """What goes with a streamed message: where it came from. The `langgraph_*` names are what the field's readers look for."""
+    """What goes with a streamed message: where it came from.
+
+    The `langgraph_*` names are what the field's readers look for.
+    """
     info = scope.runtime.execution_info
     node, step = scope.node, scope.run.step + 1
     return {

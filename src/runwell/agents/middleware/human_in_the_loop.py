@@ -20,9 +20,9 @@ DECISIONS: tuple[DecisionType, ...] = ("approve", "edit", "reject", "respond")
 class InterruptOnConfig(TypedDict, total=False):
     """How calls of one tool are reviewed.
 
-    `allowed_decisions` (default: all four), `description` (a text, or a function of (tool_call, state, runtime)), `when` (a
-    predicate of (tool_call, state, runtime): review only if true; asked once per call), `allow_rename` (an edit may name
-    another tool).
+    `allowed_decisions` (default: all four), `description` (a text, or a function of (tool_call, state, runtime)),
+    `when` (a predicate of (tool_call, state, runtime): review only if true; asked once per call), `allow_rename`
+    (an edit may name another tool).
     """
 
     allowed_decisions: list[DecisionType]
@@ -32,7 +32,7 @@ class InterruptOnConfig(TypedDict, total=False):
 
 
 class Decision(TypedDict, total=False):
-    """A person's answer: `type`, and `edited_action` ({"name", "args"}) for an edit, `message` for a reject or respond."""
+    """A person's answer: `type`; for an edit `edited_action` ({"name", "args"}); for a reject or respond `message`."""
 
     type: DecisionType
     edited_action: dict[str, Any]
@@ -42,13 +42,14 @@ class Decision(TypedDict, total=False):
 class HumanInTheLoopMiddleware(AgentMiddleware):
     """Pauses before calls of the named tools run, and does what a person decides.
 
-    `interrupt_on` maps a tool's name to True (all decisions allowed), False (never), or an `InterruptOnConfig`. The pause asks
-    `{"action_requests": [{"name", "args", "id", "description"}], "review_configs": [...]}`; resume with
-    `Command(resume={"decisions": {call_id: decision}})`, or a complete list in the order asked. An answer that is not
-    allowed, or whose edited arguments do not fit the tool, is refused and the run stays paused.
+    `interrupt_on` maps a tool's name to True (all decisions allowed), False (never), or an `InterruptOnConfig`. The
+    pause asks `{"action_requests": [{"name", "args", "id", "description"}], "review_configs": [...]}`; resume with
+    `Command(resume={"decisions": {call_id: decision}})`, or a complete list in the order asked. An answer that is
+    not allowed, or whose edited arguments do not fit the tool, is refused and the run stays paused.
 
     A rejected call is answered with an error and never runs; other calls of the turn still do. An edited call runs
-    instead of the model's, whose original stays in the message's `additional_kwargs["edited_calls"]`, and the model is told.
+    instead of the model's, whose original stays in the message's `additional_kwargs["edited_calls"]`, and the model
+    is told.
     """
 
     def __init__(
@@ -89,9 +90,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
                     f"interrupt_on names {name!r}, which is not a tool of this agent{nearest(name, tools)}.",
                     hint=f"Its tools are {sorted(tools)}.",
                 )
-        self._schemas = {
-            name: tool.json_schema() for name, tool in tools.items() if hasattr(tool, "json_schema")
-        }
+        self._schemas = {name: tool.json_schema() for name, tool in tools.items() if hasattr(tool, "json_schema")}
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         messages = state["messages"]
@@ -173,9 +172,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             ],
         }
 
-    def _applied(
-        self, reply: AIMessage, gated: dict[str, Any], decisions: Mapping[str, Any]
-    ) -> dict[str, Any] | None:
+    def _applied(self, reply: AIMessage, gated: dict[str, Any], decisions: Mapping[str, Any]) -> dict[str, Any] | None:
         """The edited reply, if any call was edited, and answers to the calls that will not run."""
         changed: dict[str, Any] = {}
         answers: list[Any] = []
@@ -202,8 +199,8 @@ def _when(kind: str, then: dict[str, Any]) -> dict[str, Any]:
 def _edited(reply: AIMessage, gated: Mapping[str, Any], changed: Mapping[str, Any]) -> AIMessage:
     """The reply with edited calls in place of the model's, which are kept beside them."""
     calls = [
-        {**call, "name": changed[call["id"]]["name"], "args": changed[call["id"]]["args"]}
-        if call["id"] in changed
+        {**call, "name": changed[id_]["name"], "args": changed[id_]["args"]}
+        if (id_ := call["id"] or "") in changed
         else call
         for call in reply.tool_calls
     ]

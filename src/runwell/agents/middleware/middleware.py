@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
-from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 
 __all__ = ["HOOKS", "JUMPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
 

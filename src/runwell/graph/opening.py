@@ -1,0 +1,170 @@
+"""How a run begins: load the thread, then take new input, answers to open questions, or nothing. Engine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runwell.errors import InvalidInput, NoCheckpointer
+from runwell.graph.interrupts import answers_for, interrupt_id
+from runwell.graph.plan import JUMP, Write, apply_writes, changed_values, plan_tasks
+from runwell.graph.updates import checked_targets, node_writes
+from runwell.ports.command import START, Command, Interrupt
+from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
+
+if TYPE_CHECKING:
+    from runwell.graph.engine import Run
+
+__all__ = ["open_thread"]
+
+
+async def open_thread(run: Run, given: Any) -> None:
+    """Load the thread and take the input: new values, answers, or nothing (go on)."""
+    found = await run.saver.load(run.thread_id, run.ns, run.pick) if run.saver else None
+    if run.nested and found is not None:  # the task around it runs again: go on, or give what was found
+        await _stand_on(run, found)
+        match_answers(run)
+        return
+    if run.pick is not None and found is None:
+        raise InvalidInput(
+            f"Thread {run.thread_id!r} has no checkpoint {run.pick!r}.",
+            hint="List them with get_state_history(config).",
+        )
+    if found is not None:
+        await _stand_on(run, found)
+    if isinstance(given, Command):
+        await _take_command(run, given)
+    elif given is None:
+        if found is None:
+            raise InvalidInput(
+                f"invoke(None) continues a thread, and there is nothing to continue ({_where(run)}).",
+                hint="Pass an input, or the thread_id of a thread that has a checkpoint.",
+            )
+    else:
+        await _take_input(run, given)
+    if run.next and run.records:
+        match_answers(run)
+
+
+def _where(run: Run) -> str:
+    if run.saver is None:
+        return "the graph has no checkpointer"
+    return f"thread {run.thread_id!r} is empty" if run.thread_id else "no thread_id is given"
+
+
+async def _stand_on(run: Run, found: Checkpoint) -> None:
+    run.values = found.values
+    run.next = found.next
+    run.joins = found.joins
+    run.step = found.step
+    run.head = found.id
+    run.records = {record.task_id: record for record in found.tasks}
+    if run.pick is not None and run.saver is not None:
+        newest = await run.saver.load(run.thread_id, run.ns, None)
+        if newest is not None and newest.id != found.id:  # going on from the past: a branch of its own
+            run.records = {id_: _unanswered(r) for id_, r in run.records.items() if _repeats(run, r)}
+            await run.save_checkpoint("fork", {}, parent=found.id, expect=newest.id, carry=True)
+
+
+def _repeats(run: Run, record: TaskRecord) -> bool:
+    """Whether a branch can take a task over as it stands: it is done, or waits for its very first answer."""
+    if record.done:
+        return True
+    first = interrupt_id(run.scope_of(PlannedTask(record.task_id, record.node), run.base), 0)
+    return len(record.interrupts) == 1 and record.interrupts[0].id == first
+
+
+async def _take_command(run: Run, command: Command[Any]) -> None:
+    if command.resume is not None:
+        if run.saver is None:
+            raise NoCheckpointer(
+                f"Command(resume={command.resume!r:.100}) needs a checkpointer; graph {run.graph.name!r} has none.",
+                hint="Compile with the same checkpointer the run was paused under.",
+            )
+        given = answers_for(open_questions(run), command.resume)
+        run.answers.update({id_: (answer, command.actor) for id_, answer in given.items()})
+        await _keep_answers(run, given, command.actor)
+    if command.update is not None or command.targets():
+        writes = [
+            *_update_writes(run, command.update),
+            *((JUMP, t) for t in checked_targets(run.graph, "the caller", command)),
+        ]
+        await _enter(run, writes, START, keep=command.resume is not None and not command.targets())
+
+
+async def _take_input(run: Run, given: Any) -> None:
+    graph = run.graph
+    known = frozenset(graph.input_schema.channels)
+    if graph.ignore_extra and isinstance(given, dict):
+        given = {key: value for key, value in given.items() if key in known}
+    writes = list(graph.input_schema.intake(given, known, thread_has=frozenset(run.values)).items())
+    if graph.on_input is not None:
+        writes = graph.on_input(run, writes)
+    await _enter(run, writes, START)
+
+
+async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = False) -> None:
+    """Apply input writes and plan the first tasks of this run. `keep` leaves the planned tasks as they are."""
+    changes = apply_writes(run.graph.channels, run.values, [(source, writes)])
+    run.check(changes, source)
+    before = run.values
+    run.values = changed_values(before, changes)
+    if keep:
+        await run.save_checkpoint("update", changes, carry=True)
+        return
+    jumps = [target for name, target in writes if name == JUMP]
+    routes = [] if jumps else await run.branch_writes(START, run.values, run.base)
+    run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *routes])], {})
+    run.records = {}
+    await run.save_checkpoint("input", changes)
+
+
+def open_questions(run: Run) -> list[Interrupt]:
+    return [
+        question
+        for record in run.records.values()
+        if not record.done
+        for question in record.interrupts
+        if f"answer/{question.id}" not in record.records
+    ]
+
+
+async def _keep_answers(run: Run, given: dict[str, Any], actor: str | None) -> None:
+    """Save answers before anything runs on them, so that a crash does not lose them."""
+    assert run.saver is not None
+    for record in run.records.values():
+        mine = [question for question in record.interrupts if question.id in given]
+        if mine:
+            for question in mine:
+                record.records[f"answer/{question.id}"] = given[question.id]
+                record.records[f"actor/{question.id}"] = actor
+            await run.saver.save_task(run.thread_id, run.ns, run.head, record)
+
+
+def match_answers(run: Run) -> None:
+    """Give each paused task the answers to its own questions; a nested graph's are found by id when it opens."""
+    for record in run.records.values():
+        if record.done:
+            continue
+        scope = run.scope_of(PlannedTask(record.task_id, record.node), run.base)
+        for question in record.interrupts:
+            if f"answer/{question.id}" in record.records:
+                answer, actor = record.records[f"answer/{question.id}"], record.records.get(f"actor/{question.id}")
+                run.answers[question.id] = (answer, actor)
+            elif question.id in run.answers:  # kept by the run around this one
+                answer, actor = run.answers[question.id]
+            else:
+                continue
+            if question.id == interrupt_id(scope, len(record.answers)):
+                record.answers.append(answer)
+                record.actors.append(actor)
+
+
+def _unanswered(record: TaskRecord) -> TaskRecord:
+    """The record as it was before its questions were answered."""
+    kept = {key: value for key, value in record.records.items() if not key.startswith(("answer/", "actor/"))}
+    return replace(record, records=kept, answers=[], actors=[], interrupts=list(record.interrupts))
+
+
+def _update_writes(run: Run, update: Any) -> list[Write]:
+    return [] if update is None else node_writes(run.graph, "input", update)

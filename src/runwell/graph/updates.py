@@ -1,0 +1,62 @@
+"""What a node returned, as writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runwell.errors import InvalidUpdateError, ParentCommand, nearest
+from runwell.graph.plan import JUMP, ROUTE, Write
+from runwell.ports.command import END, Command, Send
+
+if TYPE_CHECKING:
+    from runwell.graph.compiled import CompiledStateGraph
+
+__all__ = ["as_update", "checked_targets", "node_writes"]
+
+
+def as_update(writes: list[Write]) -> dict[str, Any] | None:
+    """A task's writes as the update its node returned."""
+    update = {name: value for name, value in writes if name not in (ROUTE, JUMP)}
+    return update or None
+
+
+def checked_targets(graph: CompiledStateGraph, node: str, command: Command[Any]) -> list[str | Send]:
+    targets = command.targets()
+    for target in targets:
+        name = target.node if isinstance(target, Send) else target
+        if name != END and name not in graph.nodes:
+            raise InvalidUpdateError(
+                f"{node!r} jumps to {name!r}, no node of graph {graph.name!r}{nearest(str(name), graph.nodes)}.",
+                hint=f"Nodes are {sorted(graph.nodes)}, and END; for the graph above pass graph=Command.PARENT.",
+            )
+    return targets
+
+
+def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write]:
+    """What a node returned, as writes: a dict, a Command, a list of these, an object of the state's class, or None."""
+    if result is None:
+        return []
+    if type(result) is dict:
+        return list(result.items())
+    if isinstance(result, Command):
+        if result.graph == Command.PARENT:
+            raise ParentCommand(result)
+        writes = node_writes(graph, node, result.update)
+        writes.extend((JUMP, target) for target in checked_targets(graph, node, result))
+        return writes
+    if isinstance(result, dict):
+        return list(result.items())
+    if isinstance(result, (list, tuple)):
+        if result and all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in result):
+            return list(result)
+        return [write for one in result for write in node_writes(graph, node, one)]
+    if hasattr(type(result), "__pydantic_validator__"):
+        return [(name, getattr(result, name)) for name in result.model_fields_set if name in graph.channels]
+    if hasattr(type(result), "__dataclass_fields__"):
+        names = [name for name in type(result).__dataclass_fields__ if name in graph.channels]
+        if names:
+            return [(name, getattr(result, name)) for name in names]
+    raise InvalidUpdateError(
+        f"Node {node!r} returned {result!r:.200}, of type {type(result).__name__!r}.",
+        hint="Return a dict of state keys, a Command, a list of these, or None.",
+    )
