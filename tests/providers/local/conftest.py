@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ class ScriptedEngine:
     def __init__(self, answers: Sequence[str]) -> None:
         self.answers = list(answers)
         self.asked: list[Request] = []
-        self.closed = False
+        self.closed = threading.Event()
 
     def stream(self, request: Request) -> Iterator[Delta]:
         self.asked.append(request)
@@ -117,7 +118,7 @@ class ScriptedEngine:
             yield Delta("", "stop")
             yield Delta(usage=Usage(10, 2))
         except GeneratorExit:
-            self.closed = True
+            self.closed.set()
             raise
 
     def complete(self, request: Request) -> tuple[str, str, Usage]:

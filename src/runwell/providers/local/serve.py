@@ -36,6 +36,7 @@ __all__ = ["LocalServer"]
 
 logger = logging.getLogger("runwell.local.serve")
 
+_POLL_S = 0.05  # how soon it notices that it should stop
 _MAX_BODY = 16 * 1024 * 1024
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -94,13 +95,15 @@ class LocalServer:
 
     def start(self) -> None:
         """Serve in a background thread."""
-        self._thread = threading.Thread(target=self._http.serve_forever, name="runwell-serve", daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(_POLL_S,), name="runwell-serve", daemon=True
+        )
         self._thread.start()
 
     def run(self) -> None:
         """Serve in this thread until interrupted or closed from another one."""
         try:
-            self._http.serve_forever()
+            self._http.serve_forever(_POLL_S)
         finally:
             self._http.server_close()
 
