@@ -234,21 +234,64 @@ def test_an_error_after_the_first_chunk_is_raised_as_it_is() -> None:
     assert (seen, model.calls) == (["a"], 1)
 
 
-def test_closing_a_stream_closes_what_was_written() -> None:
-    closed = []
+class Source:
+    """A stream that must be closed, not only dropped."""
 
-    class Closes(BaseChatModel):
-        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
-            try:
-                while True:
-                    yield piece("a")
-            finally:
-                closed.append("plain")
+    def __init__(self) -> None:
+        self.closed = False
 
-    stream = Closes().stream("Hi")
-    next(stream)
+    def __iter__(self) -> Source:
+        return self
+
+    def __aiter__(self) -> Source:
+        return self
+
+    def __next__(self) -> ChatGenerationChunk:
+        return piece("a")
+
+    async def __anext__(self) -> ChatGenerationChunk:
+        return piece("a")
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class Endless(BaseChatModel):
+    source: Source
+
+    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        return self.source
+
+    def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        return self.source
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_closing_a_stream_closes_what_was_written(observed: bool) -> None:
+    config: Any = {"callbacks": [Watching()]} if observed else None
+    source = Source()
+    stream = Endless(source=source).stream("Hi", config)
+    assert next(stream).text == "a"
     stream.close()  # type: ignore[attr-defined]
-    assert closed == ["plain"]
+    assert source.closed
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_closing_an_async_stream_closes_what_was_written(observed: bool) -> None:
+    config: Any = {"callbacks": [Watching()]} if observed else None
+    source = Source()
+
+    async def read_one() -> str:
+        stream: Any = Endless(source=source).astream("Hi", config)
+        chunk = await anext(stream)
+        await stream.aclose()
+        return str(chunk.text)
+
+    assert asyncio.run(read_one()) == "a"
+    assert source.closed
 
 
 def test_generation_info_of_a_provider_is_kept() -> None:

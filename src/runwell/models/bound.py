@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.answer import AnswerParser
-from runwell.models.chat_model import BaseChatModel
 from runwell.models.strict_schema import strict_schema
 from runwell.models.structured import StructuredSchema
 from runwell.models.tool_schema import function_definition, tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
+
+if TYPE_CHECKING:
+    from runwell.models.chat_model import BaseChatModel
 
 __all__ = ["BoundModel"]
 

@@ -1,65 +1,58 @@
 """Noticing that a provider's stream has gone silent.
 
 HTTP clients have one limit for each read, and two are needed: long to the first output (a model may think for minutes),
-short between chunks. Async streams wait with a timeout of their own; for plain ones a watching thread breaks the
-connection.
+short between chunks. Past the short one a watching thread breaks the connection, which ends the read in either colour.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Self
 
-__all__ = ["IdleWatch", "next_within"]
-
-T = TypeVar("T")
-
-
-async def next_within(source: AsyncIterator[T], seconds: float | None) -> T:
-    """The next item; TimeoutError after `seconds`. Nothing stays open between items."""
-    if seconds is None:
-        return await anext(source)
-    import asyncio
-
-    async with asyncio.timeout(seconds):
-        return await anext(source)
+__all__ = ["IdleWatch"]
 
 
 class IdleWatch:
-    """Calls `sever` once `limit_s` pass without `beat()`, from a thread that all watches share. `expired` says it did.
+    """Calls `sever` once `limit_s` pass between `beat()` and the next `beat()` or `rest()`, from a thread that all
+    watches share. None: never.
 
-    Use it with `with`. `sever` must only make the waiting read fail; it runs while that read is under way.
+    Use it with `with`: when it severed, `silent()` is raised in place of what the read then ends with. `sever` must
+    only make the read under way fail.
     """
 
-    __slots__ = ("_deadline", "_limit_s", "_sever", "expired")
+    __slots__ = ("_deadline", "_limit_s", "_sever", "_silent", "expired")
 
-    def __init__(self, limit_s: float, sever: Callable[[], Any]) -> None:
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float | None, sever: Callable[[], Any], silent: Callable[[], Exception]) -> None:
+        self._limit_s = limit_s if limit_s is not None else float("inf")
         self._sever = sever
-        self._deadline = 0.0
+        self._silent = silent
+        self._deadline = float("inf")
         self.expired = False
 
     def beat(self) -> None:
-        """Something came."""
+        """The wait for the next chunk begins."""
         self._deadline = time.monotonic() + self._limit_s
 
     def rest(self) -> None:
-        """Nobody waits: a consumer takes as long as it likes."""
+        """Nobody waits: a reader takes as long as it likes."""
         self._deadline = float("inf")
 
     def __enter__(self) -> Self:
-        self.beat()
-        with _wake:
-            _watches.append(self)
-            _start()
-            _wake.notify()
+        if self._limit_s != float("inf"):
+            with _wake:
+                _watches.append(self)
+                _start()
+                _wake.notify()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        with _wake:
-            _watches.remove(self)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._limit_s != float("inf"):
+            with _wake:
+                _watches.remove(self)
+        if self.expired and (error is None or isinstance(error, Exception)):  # a signal goes before
+            raise self._silent() from None
 
 
 _watches: list[IdleWatch] = []
@@ -85,9 +78,10 @@ def _watch() -> None:
         for watch in due:
             watch._sever()
         with _wake:
-            pause = min((w._limit_s for w in _watches if not w.expired), default=None)
-            nearest = min((w._deadline for w in _watches if not w.expired), default=float("inf"))
-            wait = nearest - time.monotonic()
-            if pause is not None:
-                wait = min(wait, pause)  # one that rests now may be waited for again soon
-            _wake.wait(None if pause is None else max(wait, 0.0))
+            alive = [watch for watch in _watches if not watch.expired]
+            if not alive:
+                _wake.wait()
+                continue
+            # one that rests now may be waited for again soon, and then has its whole limit before it
+            wait = min(min(watch._deadline - time.monotonic(), watch._limit_s) for watch in alive)
+            _wake.wait(max(wait, 0.0))

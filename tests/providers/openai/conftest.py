@@ -66,6 +66,7 @@ class Wire:
         self.requests: list[dict[str, Any]] = []
         self.over = threading.Event()
         self.gone = threading.Event()
+        self.outwaited = threading.Event()
         wire = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -140,7 +141,7 @@ class Wire:
             if then == "end":
                 handler.wfile.write(b"0\r\n\r\n")
             elif then == "hang":
-                self.over.wait(20)
+                self.wait()
                 handler.close_connection = True
             elif then == "flood":
                 while not self.over.is_set():
@@ -155,10 +156,14 @@ class Wire:
         """No answer at all."""
 
         def answer(handler: BaseHTTPRequestHandler) -> None:
-            self.over.wait(20)
+            self.wait()
             handler.close_connection = True
 
         self.script.append(answer)
+
+    def wait(self) -> None:
+        if not self.over.wait(20):
+            self.outwaited.set()
 
 
 class Colour:

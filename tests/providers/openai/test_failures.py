@@ -136,6 +136,7 @@ def test_f2_no_answer_in_time(wire: Any, model: Make, colour: Any, streaming: bo
     wire.hang()
     with pytest.raises(ModelTimeout, match="no answer in time"):
         (colour.stream if streaming else colour.invoke)(model(timeout=0.1, max_retries=0), "Hi")
+    assert not wire.outwaited.is_set(), "the client waited until the server gave up"
 
 
 def test_f2_a_stream_that_goes_silent(wire: Any, model: Make, colour: Any) -> None:
@@ -144,6 +145,7 @@ def test_f2_a_stream_that_goes_silent(wire: Any, model: Make, colour: Any) -> No
     with pytest.raises(ModelTimeout, match=r"nothing more for 0\.15 s"):
         colour.stream(model(stream_idle_timeout=0.15), "Hi", into=chunks)
     assert [chunk.text for chunk in chunks] == ["Hel", "lo."]
+    assert not wire.outwaited.is_set(), "the client waited until the server gave up"
 
 
 def test_nobody_listens(wire: Any, model: Make, colour: Any) -> None:
