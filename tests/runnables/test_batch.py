@@ -65,6 +65,18 @@ def test_a_failure_is_raised_itself_and_keeps_what_the_others_gave(driver):
     assert kept.not_run == [3, 4, 5]
 
 
+def test_of_several_failures_the_first_in_order_is_raised(driver):
+    both = threading.Barrier(2)
+
+    def fails(value):
+        both.wait(10)
+        raise ValueError(value)
+
+    with pytest.raises(ValueError, match="0") as caught:
+        driver.batch(RunnableLambda(fails), [0, 1], {"max_concurrency": 2})
+    assert caught.value.batch.errors[0] is caught.value
+
+
 def test_failures_can_be_returned_in_place(driver):
     def some(value):
         if value % 2:

@@ -84,6 +84,26 @@ def test_dropping_a_plain_stream_closes_it():
     assert closed.wait(5)
 
 
+def test_closing_reaches_a_source_whose_reader_somebody_still_holds(driver):
+    closed, kept = [], []
+
+    def source(text):
+        try:
+            yield "a"
+            yield "b"
+        finally:
+            closed.append(True)
+
+    def keeps(chunks):
+        kept.append(chunks)
+        for chunk in chunks:
+            yield chunk.upper()
+
+    assert driver.stream(RunnableLambda(source) | keeps, "x", take=1) == ["A"]
+    assert closed == [True]
+    assert len(kept) == 1
+
+
 def test_breaking_out_of_an_async_stream_does_not_cancel_the_reader():
     async def main():
         made = RunnableLambda(words) | aupper
@@ -180,13 +200,17 @@ def test_closing_a_parallel_stream_ends_its_branches(driver):
 
 
 def test_a_failing_branch_ends_the_parallel_stream(driver):
+    under_way = threading.Event()
+
     def fails(text):
+        assert under_way.wait(10)
         yield "a"
         raise ValueError("branch")
 
     def endless(text):
         while True:
             yield "b"
+            under_way.set()
 
     with pytest.raises(ValueError, match="branch"):
         driver.stream(RunnableParallel(a=RunnableLambda(fails), b=RunnableLambda(endless)), "x")
