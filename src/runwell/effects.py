@@ -89,9 +89,7 @@ class Call(Effect[T]):
 
     __slots__ = ("args", "callee", "shield", "timeout")
 
-    def __init__(
-        self, callee: Callee[T], *args: Any, shield: bool = False, timeout: float | None = None
-    ) -> None:
+    def __init__(self, callee: Callee[T], *args: Any, shield: bool = False, timeout: float | None = None) -> None:
         self.callee = callee
         self.args = args
         self.shield = shield

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
+from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import is_coroutine, stopped
-from runwell.drivers.portal import LoopBridge, attempt
-from runwell.drivers.sync import SyncDriver, foreign, timed_out
+from runwell.drivers.portal import LoopBridge, attempt, limited, settle, told_apart
+from runwell.drivers.sync import SyncDriver, foreign
 from runwell.drivers.threads import spawn
-from runwell.effects import Call, Callee, CallHook, Effect, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
 
 __all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async"]
@@ -31,10 +33,15 @@ _log = logging.getLogger("runwell.drivers")
 
 
 async def in_worker(function: Callable[..., T], *args: Any) -> T:
-    """Run a plain function in a worker thread, under a copy of the context. Cancelling abandons the thread."""
+    """Run a plain function in a worker thread, under a copy of the context.
+
+    Cancelling abandons the thread; async work that it waits for is cancelled too.
+    """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome[T]] = loop.create_future()
+    group = CancelGroup()
     context = copy_context()
+    context.run(CANCEL.set, group)
 
     def job() -> None:
         try:
@@ -44,20 +51,21 @@ async def in_worker(function: Callable[..., T], *args: Any) -> T:
         except BaseException as error:
             outcome = Outcome(error=error)
         try:
-            loop.call_soon_threadsafe(_settle, ended, outcome)
+            loop.call_soon_threadsafe(settle, ended, outcome)
         except RuntimeError:  # the loop is closed: nobody waits any more
             _log.debug("result of %r came after its loop had closed", function)
 
     spawn(job)
-    outcome = await ended
+    try:
+        outcome = await ended
+    except asyncio.CancelledError:
+        group.cancel()
+        raise
+    finally:
+        group.detach()
     if outcome.error is None and is_coroutine(outcome.value):
-        return await outcome.value  # type: ignore[no-any-return, misc]
+        return await outcome.value  # type: ignore[no-any-return]
     return outcome.unwrap()
-
-
-def _settle(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
-        future.set_result(value)
 
 
 def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
@@ -74,20 +82,21 @@ def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
 
 async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
     """Call user code of either colour from async code. Plain functions run in a worker thread unless cheap."""
-    if kwargs:
-        from functools import partial
-
-        sync, aio = callee.sync, callee.aio
-        callee = Callee(
-            partial(sync, **kwargs) if sync else None, partial(aio, **kwargs) if aio else None, cheap=callee.cheap
-        )
-    if callee.aio is not None:
-        return await callee.aio(*args)
-    assert callee.sync is not None
-    if not callee.cheap:
-        return await in_worker(callee.sync, *args)
-    result = _in_place(callee.sync, args)
-    return await result if is_coroutine(result) else result  # type: ignore[misc, no-any-return]
+    try:
+        if callee.aio is not None:
+            return await callee.aio(*args, **kwargs)
+        function: Any = callee.sync
+        if kwargs:
+            function = partial(function, **kwargs)
+        if not callee.cheap:
+            return await in_worker(function, *args)
+        result = _in_place(function, args)
+        return await result if is_coroutine(result) else result  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        told = told_apart(error)
+        if told is error:
+            raise
+        raise told from error
 
 
 class AsyncDriver:
@@ -116,26 +125,28 @@ class AsyncDriver:
                     value = await table[type(effect)](effect)
                     step = coroutine.send
                 except BaseException as error:
-                    value = foreign(effect) if not isinstance(effect, Effect) else error
+                    value = error if type(effect) in table else foreign(effect, coroutine)
                     step = coroutine.throw
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
     async def _call(self, effect: Call[Any]) -> Any:
-        callee = effect.callee
-        if effect.shield:
-            return await _shielded(attempt(call_async, callee, *effect.args))
-        if effect.timeout is None:
-            return (await attempt(call_async, callee, *effect.args)).unwrap()
-        try:
-            async with asyncio.timeout(effect.timeout) as limit:
-                return (await attempt(call_async, callee, *effect.args)).unwrap()
-        except (TimeoutError, asyncio.CancelledError) as error:
-            if limit.expired():
-                if callee.aio is None:
-                    _log.warning("%r goes on in an abandoned thread after its timeout", callee)
-                raise timed_out(callee, effect.timeout) from error
-            raise
+        callee, seconds = effect.callee, effect.timeout
+        if seconds is None and not effect.shield:
+            return await call_async(callee, *effect.args)
+        work: Awaitable[Outcome[Any]]
+        if seconds is None:
+            work = attempt(call_async, callee, *effect.args)
+        else:
+            work = attempt(self._limited, seconds, callee, *effect.args)
+        return await _shielded(work) if effect.shield else (await work).unwrap()
+
+    @staticmethod
+    async def _limited(seconds: float, callee: Callee[Any], *args: Any) -> Any:
+        if callee.aio is not None:
+            return await limited(seconds, callee, callee.aio, *args)
+        # in a thread even if cheap: nothing else can be given up
+        return await limited(seconds, callee, in_worker, callee.sync, *args)
 
     async def _hook(self, effect: CallHook[Any]) -> Any:
         hook, inner = effect.hook, effect.inner
@@ -144,7 +155,7 @@ class AsyncDriver:
             async def ahandler(request: Any) -> Any:
                 return await self.drive(inner(request))
 
-            return (await attempt(hook.aio, effect.request, ahandler)).unwrap()
+            return await call_async(Callee(None, hook.aio), effect.request, ahandler)
         assert hook.sync is not None
         bridge = LoopBridge(asyncio.get_running_loop())
         driver = SyncDriver(self._emit_from_thread(bridge), bridge)
@@ -153,7 +164,7 @@ class AsyncDriver:
             return driver.drive(inner(request))
 
         try:
-            return await in_worker(hook.sync, effect.request, handler)
+            return await call_async(Callee(hook.sync, None), effect.request, handler)
         except asyncio.CancelledError:
             bridge.cancel_all()
             raise
@@ -214,21 +225,13 @@ async def afan_out(
     Each runs in a task under its own copy of the caller's context. With `stop_on_error` an Exception of one keeps the
     rest from starting and cancels those under way (their outcome is an error too). Cancelling the caller cancels all.
     """
-    if len(thunks) == 1:
-        base = copy_context()
-        lone = asyncio.get_running_loop().create_task(attempt(thunks[0]), context=base)
-        try:
-            return [await lone]
-        except asyncio.CancelledError:
-            lone.cancel()
-            await asyncio.wait([lone])
-            raise
     pool = _Tasks(thunks, limit, stop_on_error)
     try:
-        return await pool.everything()
+        await pool.done  # not the tasks: a task that swallows a cancellation must not swallow ours
     except asyncio.CancelledError:
         await pool.cancel()
         raise
+    return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in pool.outcomes]
 
 
 class _Tasks:
@@ -238,9 +241,11 @@ class _Tasks:
         self.loop = asyncio.get_running_loop()
         self.context = copy_context()
         self.outcomes: list[Outcome[Any] | None] = [None] * len(thunks)
-        self.todo = iter(enumerate(thunks))
+        self.todo: Iterator[tuple[int, Callable[[], Awaitable[Any]]]] = iter(enumerate(thunks))
         self.running: dict[asyncio.Task[Outcome[Any]], int] = {}
         self.stop_on_error = stop_on_error
+        self.stopped = False
+        self.interrupted: KeyboardInterrupt | None = None
         self.report: Callable[[int, Outcome[Any]], None] | None = None
         self.done: asyncio.Future[None] = self.loop.create_future()
         for _ in range(min(limit or len(thunks), len(thunks))):
@@ -258,22 +263,27 @@ class _Tasks:
     def ended(self, task: asyncio.Task[Outcome[Any]]) -> None:
         index = self.running.pop(task)
         outcome = Outcome[Any](error=asyncio.CancelledError()) if task.cancelled() else task.result()
+        error = outcome.error
+        if error is not None:
+            if isinstance(error, KeyboardInterrupt):  # about the program, not about this task
+                self.interrupted = error
+                self.stop()
+            elif self.stopped and isinstance(error, asyncio.CancelledError):
+                outcome = Outcome(error=RunCancelled())
+            elif self.stop_on_error and isinstance(error, Exception):
+                self.stop()
         self.outcomes[index] = outcome
         if self.report is not None:
             self.report(index, outcome)
-        if self.stop_on_error and isinstance(outcome.error, Exception):
-            self.todo = iter(())
-            for other in self.running:
-                other.cancel()
         self.start()
         if not self.running and not self.done.done():
-            self.done.set_result(None)
-
-    async def everything(self) -> list[Outcome[Any]]:
-        await self.done
-        return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in self.outcomes]
+            if self.interrupted is None or self.report is not None:
+                self.done.set_result(None)
+            else:
+                self.done.set_exception(self.interrupted)
 
     def stop(self) -> None:
+        self.stopped = True
         self.todo = iter(())
         for task in self.running:
             task.cancel()
@@ -304,7 +314,9 @@ class acompleted(AsyncIterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads a
             self._pool.report = lambda index, outcome: put((index, outcome))
         try:
             item = await self._queue.get()
-        except asyncio.CancelledError:
+            if self._pool.interrupted is not None:
+                raise self._pool.interrupted
+        except (asyncio.CancelledError, KeyboardInterrupt):
             await self.aclose()
             raise
         self._left -= 1
@@ -317,6 +329,6 @@ class acompleted(AsyncIterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads a
             await self._pool.cancel()
 
     def __del__(self) -> None:
-        pool = self._pool
+        pool: _Tasks | None = getattr(self, "_pool", None)
         if pool is not None and self._left and not pool.loop.is_closed():
             pool.loop.call_soon_threadsafe(pool.stop)

@@ -9,9 +9,9 @@ from types import CoroutineType
 from typing import Any, TypeVar
 
 from runwell.effects import Callee
-from runwell.errors import NodeError
+from runwell.errors import NodeError, NodeTimeoutError
 
-__all__ = ["callee", "cheap", "is_async", "is_coroutine", "stopped"]
+__all__ = ["callee", "cheap", "is_async", "is_coroutine", "stopped", "timed_out"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,4 +60,15 @@ def stopped(error: BaseException) -> NodeError:
     return NodeError(
         f"User code raised {error!r}, which Python would take for the end of an iteration.",
         hint="Catch it where it is raised, or give `next()` a default.",
+    )
+
+
+def timed_out(callee: Callee[Any], seconds: float) -> NodeTimeoutError:
+    """For user code that took longer than it may."""
+    return NodeTimeoutError(
+        f"{callee!r} took longer than its timeout of {seconds:g} s.",
+        kind="timeout",
+        value=seconds,
+        limit=seconds,
+        hint="Raise the timeout, or make the work shorter.",
     )

@@ -8,23 +8,26 @@ portal: it blocks its own loop, as any plain call in async code does, but cannot
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
-from runwell.drivers.colour import stopped
-from runwell.drivers.threads import CANCEL
-from runwell.effects import Outcome
+from runwell.drivers.cancel import CANCEL, FLOOR, portal_depth
+from runwell.drivers.colour import stopped, timed_out
+from runwell.effects import Callee, Outcome
 from runwell.errors import RunCancelled
 
-__all__ = ["LoopBridge", "Portal", "attempt", "here", "portal"]
+__all__ = ["LoopBridge", "Portal", "attempt", "limited", "portal", "settle"]
 
-_depth = threading.local()
+_log = logging.getLogger("runwell.drivers")
 _portals: list[Portal] = []
 _lock = threading.Lock()
+
+Work = Callable[[SimpleQueue[Any]], Coroutine[Any, Any, Outcome[Any]]]
 
 
 async def attempt(function: Callable[..., Awaitable[Any]], *args: Any) -> Outcome[Any]:
@@ -32,9 +35,31 @@ async def attempt(function: Callable[..., Awaitable[Any]], *args: Any) -> Outcom
     try:
         return Outcome(await function(*args))
     except BaseException as error:
-        if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-            return Outcome(error=stopped(error.__cause__))
-        return Outcome(error=error)
+        return Outcome(error=told_apart(error))
+
+
+def told_apart(error: BaseException) -> BaseException:
+    """A StopIteration that a coroutine raised comes out as a RuntimeError; say what it was."""
+    cause = error.__cause__
+    if type(error) is RuntimeError and isinstance(cause, StopIteration) and str(error).startswith("coroutine raised"):
+        return stopped(cause)
+    return error
+
+
+async def limited(seconds: float, callee: Callee[Any], function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """Await user code for at most `seconds`; past that it is cancelled and NodeTimeoutError raised.
+
+    A TimeoutError of its own, raised in time, passes as it is.
+    """
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await function(*args)
+    except TimeoutError as error:
+        if limit.expired():
+            if callee.aio is None:
+                _log.warning("%r goes on in an abandoned thread after its timeout", callee)
+            raise timed_out(callee, seconds) from error
+        raise
 
 
 class LoopBridge:
@@ -45,64 +70,65 @@ class LoopBridge:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.closed = False
 
-    def call(self, function: Callable[..., Awaitable[Any]], *args: Any, timeout: float | None = None) -> Any:
+    def call(self, function: Callable[..., Awaitable[Any]], *args: Any, shield: bool = False) -> Any:
         """Run `function(*args)` on the loop under a copy of the caller's context; its result, or its exception.
 
-        Past `timeout` seconds it is cancelled and TimeoutError raised once it has cleaned up.
+        With `shield` nothing cancels it.
         """
-        if timeout is not None:
-            return self.call(_limited, timeout, function, args)
-        return self.serve(lambda box: attempt(function, *args), None)
+        return self._serve(lambda box: attempt(function, *args), None, shield)
 
     def call_hook(self, hook: Callable[..., Awaitable[Any]], request: Any, inner: Callable[[Any], Any]) -> Any:
         """Run an `async` hook on the loop; its `handler(request)` runs `inner(request)` in the calling thread."""
         loop = self.loop
 
-        def work(box: SimpleQueue[Any]) -> Awaitable[Outcome[Any]]:
+        def work(box: SimpleQueue[Any]) -> Coroutine[Any, Any, Outcome[Any]]:
             async def handler(request: Any) -> Any:
                 served: asyncio.Future[Outcome[Any]] = loop.create_future()
-                box.put((request, served))
+                box.put((request, served, copy_context()))
                 return (await served).unwrap()
 
             return attempt(hook, request, handler)
 
-        return self.serve(work, inner)
+        return self._serve(work, inner, False)
 
-    def serve(
-        self, work: Callable[[SimpleQueue[Any]], Awaitable[Outcome[Any]]], inner: Callable[[Any], Any] | None
-    ) -> Any:
+    def _serve(self, work: Work, inner: Callable[[Any], Any] | None, shield: bool) -> Any:
         context = copy_context()
-        box: SimpleQueue[Any] = SimpleQueue()
-        state = _Pending(self, box)
-        self.loop.call_soon_threadsafe(state.start, work, context)
         group = CANCEL.get()
-        token = group.add(state.cancel) if group is not None else 0
+        if shield and group is not None:
+            context.run(CANCEL.set, None)
+        state = _Pending(self, shield)
+        box = state.box
+        self.loop.call_soon_threadsafe(state.start, work, context)
+        if group is not None:
+            group.add(state)
         try:
             while True:
-                try:
-                    item = box.get()
-                except BaseException:  # Ctrl-C while waiting: cancel, and let the task clean up before going on
-                    state.cancel()
-                    while type(box.get()) is not Outcome:
-                        pass
-                    raise
-                if type(item) is Outcome:
-                    return item.unwrap()
+                item = box.get()
+                if item is None:
+                    break
                 assert inner is not None
-                request, served = item
-                try:
-                    outcome = Outcome(inner(request))
-                except (KeyboardInterrupt, SystemExit):
-                    state.cancel()
-                    while type(box.get()) is not Outcome:
-                        pass
-                    raise
-                except BaseException as error:
-                    outcome = Outcome(error=error)
-                self.loop.call_soon_threadsafe(_settle, served, outcome)
+                request, served, its_context = item
+                outcome = its_context.run(_plainly, inner, request)
+                self.loop.call_soon_threadsafe(settle, served, outcome)
+                if isinstance(outcome.error, KeyboardInterrupt):
+                    outcome.unwrap()
+        except BaseException:  # Ctrl-C: cancel, and let the task clean up before going on
+            state.cancel()
+            while state.outcome is None:
+                item = box.get()
+                if item is not None:  # its clean-up asks for the inner part once more
+                    self.loop.call_soon_threadsafe(settle, item[1], Outcome(error=RunCancelled()))
+            raise
         finally:
             if group is not None:
-                group.discard(token)
+                group.discard(state)
+        assert state.outcome is not None
+        error = state.outcome.error
+        if error is None:
+            return state.outcome.value
+        if state.cancelled and isinstance(error, asyncio.CancelledError):
+            raise RunCancelled() from error
+        raise error
 
     def cancel_all(self) -> None:
         """Cancel what runs, and refuse what comes. Called on the loop."""
@@ -111,50 +137,76 @@ class LoopBridge:
             task.cancel()
 
 
-def _settle(future: asyncio.Future[Any], value: Any) -> None:
+def _plainly(inner: Callable[[Any], Any], request: Any) -> Outcome[Any]:
+    try:
+        return Outcome(inner(request))
+    except BaseException as error:
+        return Outcome(error=error)
+
+
+def settle(future: asyncio.Future[Any], value: Any) -> None:
+    """Give a future its value, unless it was cancelled meanwhile."""
     if not future.done():
         future.set_result(value)
 
 
-async def _limited(seconds: float, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
-    async with asyncio.timeout(seconds):
-        return await function(*args)
-
-
 class _Pending:
-    """One call's task on the loop."""
+    """One call's task on the loop. A shielded one runs to its end whatever happens."""
 
-    __slots__ = ("box", "bridge", "cancelled", "task")
+    __slots__ = ("box", "bridge", "cancelled", "outcome", "shield", "task")
 
-    def __init__(self, bridge: LoopBridge, box: SimpleQueue[Any]) -> None:
+    def __init__(self, bridge: LoopBridge, shield: bool) -> None:
         self.bridge = bridge
-        self.box = box
+        self.box: SimpleQueue[Any] = SimpleQueue()
+        """What a hook asks its handler, and None once `outcome` is there."""
         self.task: asyncio.Task[Outcome[Any]] | None = None
+        self.outcome: Outcome[Any] | None = None
         self.cancelled = False
+        self.shield = shield
 
-    def start(self, work: Callable[[SimpleQueue[Any]], Any], context: Context) -> None:
-        if self.cancelled or self.bridge.closed:
-            self.box.put(Outcome(error=RunCancelled()))
+    def start(self, work: Work, context: Context) -> None:
+        if not self.shield and (self.cancelled or self.bridge.closed):
+            self._end(Outcome(error=RunCancelled()))
             return
         self.task = task = self.bridge.loop.create_task(work(self.box), context=context)
-        self.bridge.tasks.add(task)
+        if not self.shield:
+            self.bridge.tasks.add(task)
         task.add_done_callback(self.ended)
 
     def ended(self, task: asyncio.Task[Outcome[Any]]) -> None:
         self.bridge.tasks.discard(task)
-        if task.cancelled():  # before its first step: `attempt` never ran
-            self.box.put(Outcome(error=RunCancelled()))
-        else:
-            self.box.put(task.result())
+        # cancelled: before its first step, so that `attempt` never ran
+        self._end(Outcome(error=RunCancelled()) if task.cancelled() else task.result())
+
+    def _end(self, outcome: Outcome[Any]) -> None:
+        self.outcome = outcome
+        self.box.put(None)
 
     def cancel(self) -> None:
-        """From any thread."""
+        if self.shield:
+            return
         self.cancelled = True
-        self.bridge.loop.call_soon_threadsafe(self._cancel)
+        try:
+            self.bridge.loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # the loop is closed: nothing runs there
+            return
 
     def _cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
+
+    def tell(self, report: Callable[[], None]) -> int:
+        try:
+            self.bridge.loop.call_soon_threadsafe(self._tell, report)
+        except RuntimeError:
+            return 0
+        return 1
+
+    def _tell(self, report: Callable[[], None]) -> None:
+        if self.task is None or self.task.done():
+            report()
+        else:
+            self.task.add_done_callback(lambda task: report())
 
 
 class Portal(LoopBridge):
@@ -166,14 +218,18 @@ class Portal(LoopBridge):
         self.thread.start()
 
     def _run(self, depth: int) -> None:
-        _depth.value = depth
+        portal_depth.value = depth
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while True:
+            try:
+                self.loop.run_forever()
+            except BaseException:  # a user's own task raised SystemExit: others still need the loop
+                _log.exception("a task tried to end the event loop it shares")
 
 
 def portal() -> Portal:
     """The portal a plain caller in this thread may wait on."""
-    depth = getattr(_depth, "value", -1) + 1
+    depth = max(getattr(portal_depth, "value", -1), FLOOR.get()) + 1
     if depth < len(_portals):
         return _portals[depth]
     with _lock:
@@ -182,9 +238,12 @@ def portal() -> Portal:
         return _portals[depth]
 
 
-def here() -> bool:
-    """Whether this thread is a portal's: it must not block for long."""
-    return hasattr(_depth, "value")
+def _forked() -> None:
+    """A forked child has none of the parent's threads, and maybe a lock that one of them held."""
+    global _lock
+    _portals.clear()
+    _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_portals.clear)  # a forked child has none of the parent's threads
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

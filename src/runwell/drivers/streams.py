@@ -1,21 +1,26 @@
 """Streams as objects: a producer in a thread or a task, a reader of either colour, a bounded pipe between them.
 
 A stream is closed by `close()`/`aclose()`, or by dropping it (which never waits). Closing makes the producer's next put
-raise `StreamClosed`, cancels async work it waits for, waits `grace_s` for it to end, then leaves it behind with a line in
-the log. Nothing is set, and no scope is open, across a hand-over to the reader.
+raise `StreamClosed`, cancels async work it waits for, waits `grace_s` for it to end, then leaves it behind with a line
+in the log. Nothing is set, and no scope is open, across a hand-over to the reader.
 """
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runwell.drivers.threads import CANCEL, CancelGroup, spawn
-from runwell.errors import StreamClosed
+from runwell.drivers.cancel import CANCEL, GRACE_S, CancelGroup, run_context
+from runwell.drivers.colour import stopped
+from runwell.drivers.threads import spawn
+from runwell.errors import RunCancelled, StreamClosed
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,9 +31,8 @@ T = TypeVar("T")
 
 LIMIT = 256
 """Items a producer may be ahead of its reader."""
-GRACE_S = 1.0
-"""How long closing waits for the producer."""
 
+_log = logging.getLogger("runwell.drivers")
 PIPE: ContextVar[Pipe | None] = ContextVar("runwell_pipe", default=None)
 """The pipe that what runs here writes to, if it is streamed."""
 
@@ -56,13 +60,13 @@ class Pipe:
     The bound is soft by one item per concurrent producer.
     """
 
-    __slots__ = ("__weakref__", "closed", "items", "limit", "reader", "writers")
+    __slots__ = ("__weakref__", "closed", "items", "limit", "readers", "writers")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.items: deque[Any] = deque()
         self.limit = limit
         self.closed = False
-        self.reader: Callable[[], None] | None = None
+        self.readers: deque[Callable[[], None]] = deque()
         self.writers: deque[Callable[[], None]] = deque()
 
     # -- producers
@@ -72,15 +76,24 @@ class Pipe:
         if self.closed:
             raise StreamClosed()
         self.items.append(item)
-        wake = self.reader
-        if wake is not None:
-            self.reader = None
+        if self.readers:
+            self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        try:
+            wake = self.readers.popleft()
+        except IndexError:  # another producer was quicker
+            return
+        try:
             wake()
+        except RuntimeError:  # the reader's loop has closed
+            self.close()
+            raise StreamClosed() from None
 
     def put(self, item: Any) -> None:
         """Add; in a thread that may block, wait while the reader is too far behind."""
         self.push(item)
-        if len(self.items) >= self.limit and not _on_a_loop():
+        if len(self.items) >= self.limit and _running_loop() is None:
             self._room()
 
     def _room(self) -> None:
@@ -105,7 +118,7 @@ class Pipe:
         loop = asyncio.get_running_loop()
         while len(self.items) >= self.limit and not self.closed:
             free: asyncio.Future[None] = loop.create_future()
-            self.writers.append(lambda free=free: loop.call_soon_threadsafe(_resolve, free))  # type: ignore[misc]
+            self.writers.append(partial(_wake, loop, free))
             if len(self.items) >= self.limit and not self.closed:
                 await free
         if self.closed:
@@ -141,10 +154,14 @@ class Pipe:
         while not self.items:
             gate = threading.Lock()
             gate.acquire()
-            self.reader = gate.release
+            self._await_item(gate.release)
             if not self.items:
                 gate.acquire()
         return self.take()
+
+    def _await_item(self, wake: Callable[[], None]) -> None:
+        self.readers.clear()  # left by a reader that found an item after all; it would take the place of this one
+        self.readers.append(wake)
 
     async def aget(self) -> Any:
         """The next item, waited for on the running loop."""
@@ -153,14 +170,7 @@ class Pipe:
 
             loop = asyncio.get_running_loop()
             ready: asyncio.Future[None] = loop.create_future()
-
-            def wake(ready: asyncio.Future[None] = ready) -> None:
-                if _same_loop(loop):
-                    _resolve(ready)
-                else:
-                    loop.call_soon_threadsafe(_resolve, ready)
-
-            self.reader = wake
+            self._await_item(partial(_wake, loop, ready))
             if not self.items:
                 await ready
         return self.take()
@@ -177,102 +187,179 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _on_a_loop() -> bool:
-    """Whether this thread runs an event loop right now (which a blocking wait would stop)."""
-    import sys
+def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """Resolve a future of `loop` from any thread; RuntimeError if the loop is closed."""
+    if _running_loop() is loop:
+        _resolve(future)
+    else:
+        loop.call_soon_threadsafe(_resolve, future)
 
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop this thread runs right now, which a blocking wait would stop."""
     aio = sys.modules.get("asyncio")
-    return aio is not None and aio._get_running_loop() is not None
+    return None if aio is None else aio._get_running_loop()
 
 
-def _same_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    import asyncio
+class _Ended:
+    """An event that plain and async code can wait for."""
 
-    return asyncio._get_running_loop() is loop
+    __slots__ = ("_calls", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._calls: deque[Callable[[], Any]] = deque()
+
+    def set(self) -> None:
+        self.done = True
+        self._run()
+
+    def call(self, function: Callable[[], Any]) -> None:
+        """Call it, once, when set; now, if it is."""
+        self._calls.append(function)
+        if self.done:
+            self._run()
+
+    def _run(self) -> None:
+        while self._calls:
+            try:
+                self._calls.popleft()()
+            except IndexError:  # another thread was quicker
+                return
+            except RuntimeError:  # the loop of who waited has closed
+                continue
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is set before `seconds` are over."""
+        if not self.done:
+            gate = threading.Event()
+            self.call(gate.set)
+            gate.wait(seconds)
+        return self.done
+
+    async def await_(self, seconds: float) -> bool:
+        """`wait`, without blocking the loop."""
+        if not self.done:
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+            self.call(partial(_wake, loop, future))
+            late = loop.call_later(seconds, _resolve, future)
+            try:
+                await future
+            finally:
+                late.cancel()
+        return self.done
 
 
-class _ThreadProducer:
+class _Producer:
+    """Writes to the pipe in a thread or a task of its own, until it ends or is stopped."""
+
+    __slots__ = ("ended", "pipe")
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.pipe = pipe
+        self.ended = _Ended()
+
+    def cancel(self) -> None:
+        """Cancel what can be; the reader is told how it ended."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """The reader is gone. Never waits."""
+        self.pipe.close()
+        self.cancel()
+
+    def finish(self, error: BaseException | None) -> None:
+        if self.pipe.closed and isinstance(error, Exception):
+            _log.warning("a producer failed after its stream had been closed", exc_info=error)
+        self.pipe.end(error)
+        self.ended.set()
+
+
+class _ThreadProducer(_Producer):
     """Runs `produce(pipe)` in a worker thread."""
 
-    __slots__ = ("ended", "group", "pipe")
+    __slots__ = ("_group",)
 
     def __init__(self, produce: Callable[[Pipe], Any], pipe: Pipe) -> None:
-        self.pipe = pipe
-        context = copy_context()
-        self.group = context.run(CancelGroup)
-        context.run(CANCEL.set, self.group)
+        self._group = CancelGroup()
+        super().__init__(pipe)
+        context = run_context(self._group)
         context.run(PIPE.set, pipe)
-        ended = self.ended = threading.Event()
 
         def job() -> None:
+            failure = None
             try:
                 context.run(produce, pipe)
             except BaseException as error:
-                pipe.end(error)
-            else:
-                pipe.end()
-            finally:
-                ended.set()
+                failure = error
+            self._group.detach()
+            self.finish(failure)
 
         spawn(job)
 
-    def stop(self) -> None:
-        self.pipe.close()
-        self.group.cancel()
+    def cancel(self) -> None:
+        self._group.cancel()
 
 
-class _TaskProducer:
+class _TaskProducer(_Producer):
     """Runs `produce(pipe)` in a task on `loop`."""
 
-    __slots__ = ("ended", "loop", "pipe", "task")
+    __slots__ = ("_above", "_loop", "_task")
 
-    def __init__(
-        self, produce: Callable[[Pipe], Awaitable[Any]], pipe: Pipe, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.pipe = pipe
-        self.loop = loop
-        self.ended = threading.Event()
-        self.task: asyncio.Task[None] | None = None
+    def __init__(self, produce: Callable[[Pipe], Awaitable[Any]], pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[BaseException | None] | None = None
+        super().__init__(pipe)
         context = copy_context()
         context.run(PIPE.set, pipe)
-
-        async def work() -> None:
-            try:
-                await produce(pipe)
-            except BaseException as error:
-                pipe.end(error)
-            else:
-                pipe.end()
-            finally:
-                self.ended.set()
-
-        def start() -> None:
-            if not pipe.closed:
-                self.task = loop.create_task(work(), context=context)
-            else:
-                self.ended.set()
-
-        if _same_loop(loop):
-            start()
+        self._above = CANCEL.get()  # a plain reader may be blocked in a run that is cancelled
+        if self._above is not None:
+            self._above.add(self)
+        if _running_loop() is loop:
+            self._start(produce, context)
         else:
-            loop.call_soon_threadsafe(start)
+            loop.call_soon_threadsafe(self._start, produce, context)
 
-    def stop(self) -> None:
-        self.pipe.close()
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._cancel)
+    def _start(self, produce: Callable[[Pipe], Awaitable[Any]], context: Context) -> None:
+        if self.pipe.closed:
+            self._finish(None)
+            return
+        self._task = self._loop.create_task(_outcome(produce, self.pipe), context=context)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[BaseException | None]) -> None:
+        # cancelled: before its first step
+        self._finish(RunCancelled() if task.cancelled() else task.result())
+
+    def _finish(self, error: BaseException | None) -> None:
+        if self._above is not None:
+            self._above.discard(self)
+        self.finish(error)
+
+    def tell(self, report: Callable[[], None]) -> int:
+        self.ended.call(report)
+        return 1
+
+    def cancel(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # its loop has closed, and cancelled it
+            return
 
     def _cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
-def _left_behind() -> None:
-    import logging
-
-    logging.getLogger("runwell.drivers").warning(
-        "a stream was closed while its producer was busy in a call that cannot be cancelled; it was left behind"
-    )
+async def _outcome(produce: Callable[[Pipe], Awaitable[Any]], pipe: Pipe) -> BaseException | None:
+    try:
+        await produce(pipe)
+    except BaseException as error:
+        return error
+    return None
 
 
 class _Stream:
@@ -290,14 +377,27 @@ class _Stream:
         self._finalizer = weakref.finalize(self, producer.stop)
         self._finalizer.atexit = False
 
-    def _next(self, item: Any, stop: type[Exception]) -> Any:
-        if type(item) is _End:
-            self._over = True
-            self._finalizer.detach()
-            if item.error is None or isinstance(item.error, StreamClosed):
-                raise stop
-            raise item.error
-        return item
+    def _last(self, end: _End, stop: type[Exception]) -> BaseException:
+        """What the reader's last call raises."""
+        self._over = True
+        self._finalizer.detach()
+        error = end.error
+        if error is None or isinstance(error, StreamClosed):
+            return stop()
+        if isinstance(error, (StopIteration, StopAsyncIteration)):
+            return stopped(error)
+        if type(error).__name__ == "CancelledError" and not isinstance(error, Exception):
+            cancelled = RunCancelled()  # the producer is cancelled; the reader is not
+            cancelled.__cause__ = error
+            return cancelled
+        return error
+
+    def _left_behind(self) -> None:
+        _log.warning(
+            "a stream was closed while its producer was busy in a call that cannot be cancelled; it was left behind"
+            " after %g s",
+            self._grace_s,
+        )
 
 
 class SyncStream(_Stream, Iterator[T]):
@@ -324,10 +424,11 @@ class SyncStream(_Stream, Iterator[T]):
         try:
             item = self._pipe.get()
         except BaseException:  # Ctrl-C while waiting
-            self._over = True
-            self._finalizer()
+            self.close()
             raise
-        return self._next(item, StopIteration)  # type: ignore[no-any-return]
+        if type(item) is _End:
+            raise self._last(item, StopIteration)
+        return item  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """End the producer; returns when it has ended, or after `grace_s`."""
@@ -336,7 +437,7 @@ class SyncStream(_Stream, Iterator[T]):
         self._over = True
         self._finalizer()
         if not self._producer.ended.wait(self._grace_s):
-            _left_behind()
+            self._left_behind()
 
     def __enter__(self) -> SyncStream[T]:
         return self
@@ -387,23 +488,20 @@ class AsyncStream(_Stream, AsyncIterator[T]):
                 self._over = True
                 self._finalizer()
                 raise
-        return self._next(item, StopAsyncIteration)  # type: ignore[no-any-return]
+        if type(item) is _End:
+            raise self._last(item, StopAsyncIteration)
+        return item  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """End the producer; returns when it has ended, or after `grace_s`."""
-        import asyncio
-
+        if self._over:
+            return
         self._over = True
         if self._producer is None:
             return
-        self._finalizer()  # also after a cancelled read, which ended the producer without waiting for it
-        ended = self._producer.ended
-        deadline = asyncio.get_running_loop().time() + self._grace_s
-        while not ended.is_set():
-            if asyncio.get_running_loop().time() > deadline:
-                _left_behind()
-                return
-            await asyncio.sleep(0.001)
+        self._finalizer()
+        if not await self._producer.ended.await_(self._grace_s):
+            self._left_behind()
 
     async def __aenter__(self) -> AsyncStream[T]:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -10,57 +11,65 @@ from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runwell.drivers.colour import is_coroutine, stopped
+from runwell.drivers.cancel import CANCEL, CancelGroup, nap, portal_depth, run_context
+from runwell.drivers.colour import is_coroutine, stopped, timed_out
 from runwell.drivers.threads import fan_out, spawn
-from runwell.effects import Call, Callee, CallHook, Effect, Emit, Flow, Now, Outcome, RunTasks, Sleep
-from runwell.errors import EngineBug, NodeTimeoutError, StreamClosed
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.errors import EngineBug, RunCancelled, StreamClosed
 
 if TYPE_CHECKING:
     from runwell.drivers.portal import LoopBridge
 
-__all__ = ["InlineStream", "SyncDriver", "call_sync", "foreign", "run_sync", "timed_out"]
+__all__ = ["InlineStream", "SyncDriver", "call_sync", "foreign", "run_sync"]
 
 T = TypeVar("T")
 
 
-def foreign(thing: Any) -> EngineBug:
-    """For engine code that awaited something else than an effect."""
+def foreign(thing: Any, coroutine: Any) -> EngineBug:
+    """For engine code that awaited something else than an effect. It stands at that `await` right now."""
+    name, at = repr(thing), ""
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is None or not at:  # the outermost code is the engine's; what it awaits is worth a name
+            at = f" in {getattr(coroutine, '__qualname__', coroutine)}"
+        else:
+            name = f"{getattr(coroutine, '__qualname__', coroutine)} (which gave {thing!r})"
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
     return EngineBug(
-        f"Engine code awaited {thing!r}, which is not an effect.",
+        f"Engine code awaited {name}, which is not an effect,{at}.",
         hint="If your own node or hook is marked with @flow, remove the mark; otherwise please report this.",
-    )
-
-
-def timed_out(callee: Callee[Any], seconds: float) -> NodeTimeoutError:
-    return NodeTimeoutError(
-        f"{callee!r} took longer than its timeout of {seconds:g} s.",
-        kind="timeout",
-        value=seconds,
-        limit=seconds,
-        hint="Raise the timeout, or make the work shorter.",
     )
 
 
 def call_sync(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
     """Call user code of either colour from plain code. `async` functions run on a loop of ours."""
-    function = callee.sync
+    function: Any = callee.sync
     if function is None:
-        from runwell.drivers.portal import portal
+        return _on_portal(callee.aio, args, kwargs)  # type: ignore[no-any-return]
+    try:
+        result = function(*args, **kwargs)
+    except StopIteration as error:
+        raise stopped(error) from error
+    return _on_portal(_given, (result,), {}) if is_coroutine(result) else result  # type: ignore[no-any-return]
 
-        aio: Any = callee.aio
-        if kwargs:
-            return portal().call(lambda: aio(*args, **kwargs))  # type: ignore[no-any-return]
-        return portal().call(aio, *args)  # type: ignore[no-any-return]
-    result = function(*args, **kwargs)
-    if is_coroutine(result):
-        from runwell.drivers.portal import portal
 
-        return portal().call(lambda: result)  # type: ignore[no-any-return, return-value]
-    return result
+def _on_portal(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from functools import partial
+
+    from runwell.drivers.portal import portal
+
+    return portal().call(partial(function, **kwargs) if kwargs else function, *args)
+
+
+async def _given(coroutine: Any) -> Any:
+    return await coroutine
 
 
 class SyncDriver:
-    """Drives engine code in the calling thread. One is made per run; `emit` receives what the run emits."""
+    """Drives engine code in the calling thread. One is made per run; `emit` receives what the run emits.
+
+    Once the group it runs under is cancelled, its next call raises `RunCancelled`, unless that call is shielded.
+    """
 
     __slots__ = ("_bridge", "_table", "emit")
 
@@ -76,9 +85,10 @@ class SyncDriver:
             Sleep: _sleep,
         }
 
-    def drive(self, coroutine: Flow[T]) -> T:
-        """Run engine code to its end."""
-        table, step, value = self._table, coroutine.send, None
+    def drive(self, coroutine: Flow[T], thrown: BaseException | None = None) -> T:
+        """Run engine code to its end; with `thrown`, by raising that where it stands."""
+        table, value = self._table, thrown
+        step: Callable[[Any], Any] = coroutine.send if thrown is None else coroutine.throw
         try:
             while True:
                 effect = step(value)
@@ -86,7 +96,7 @@ class SyncDriver:
                     value = table[type(effect)](effect)
                     step = coroutine.send
                 except BaseException as error:
-                    value = foreign(effect) if not isinstance(effect, Effect) else error
+                    value = error if type(effect) in table else foreign(effect, coroutine)
                     step = coroutine.throw
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
@@ -100,43 +110,59 @@ class SyncDriver:
         return self._bridge
 
     def _call(self, effect: Call[Any]) -> Any:
+        group = CANCEL.get()
+        if group is not None:
+            if effect.shield:
+                return run_context(None).run(self._shielded, effect)
+            if group.cancelled:
+                raise RunCancelled()
         callee = effect.callee
         if effect.timeout is not None:
-            return self._call_limited(callee, effect.args, effect.timeout)
+            return self._call_limited(effect, callee, effect.timeout)
         function = callee.sync
         if function is None:
-            return self.bridge().call(callee.aio, *effect.args)  # type: ignore[arg-type]
+            return self.bridge().call(callee.aio, *effect.args, shield=effect.shield)  # type: ignore[arg-type]
         try:
             result = function(*effect.args)
         except StopIteration as error:
             raise stopped(error) from error
-        return self.bridge().call(lambda: result) if is_coroutine(result) else result
+        return self.bridge().call(_given, result, shield=effect.shield) if is_coroutine(result) else result
 
-    def _call_limited(self, callee: Callee[Any], args: tuple[Any, ...], seconds: float) -> Any:
+    def _shielded(self, effect: Call[Any]) -> Any:
+        CANCEL.set(None)
+        return self._call(effect)
+
+    def _call_limited(self, effect: Call[Any], callee: Callee[Any], seconds: float) -> Any:
         if callee.sync is None:
-            try:
-                return self.bridge().call(callee.aio, *args, timeout=seconds)  # type: ignore[arg-type]
-            except TimeoutError as error:
-                if isinstance(error, NodeTimeoutError):
-                    raise
-                raise timed_out(callee, seconds) from error
+            from runwell.drivers.portal import limited
+
+            return self.bridge().call(limited, seconds, callee, callee.aio, *effect.args, shield=effect.shield)
         box: SimpleQueue[Outcome[Any]] = SimpleQueue()
-        context = copy_context()
+        group = CancelGroup()
+        context = run_context(group)
 
         def job() -> None:
             try:
-                box.put(Outcome(context.run(self._call, Call(callee, *args))))
+                box.put(Outcome(context.run(self._call, Call(callee, *effect.args))))
             except BaseException as error:
                 box.put(Outcome(error=error))
+            finally:
+                group.detach()
 
         spawn(job)
         try:
-            return box.get(timeout=seconds).unwrap()
+            outcome = box.get(timeout=seconds)
         except Empty:
+            group.cancel()
             import logging
 
             logging.getLogger("runwell.drivers").warning("%r goes on in an abandoned thread after its timeout", callee)
             raise timed_out(callee, seconds) from None
+        except BaseException:
+            group.cancel()
+            group.settle()
+            raise
+        return outcome.unwrap()
 
     def _hook(self, effect: CallHook[Any]) -> Any:
         inner = effect.inner
@@ -151,7 +177,7 @@ class SyncDriver:
             result = hook.sync(effect.request, handler)
         except StopIteration as error:
             raise stopped(error) from error
-        return self.bridge().call(lambda: result) if is_coroutine(result) else result
+        return self.bridge().call(_given, result) if is_coroutine(result) else result
 
     def _emit(self, effect: Emit) -> None:
         if self.emit is not None:
@@ -182,19 +208,43 @@ def _now(effect: Now) -> float:
 
 
 def _sleep(effect: Sleep) -> None:
-    time.sleep(effect.seconds)
+    nap(effect.seconds)
 
 
 def run_sync(coroutine: Flow[T], emit: Callable[[Any], None] | None = None) -> T:
-    """Run engine code to its end in this thread, under a context of its own."""
+    """Run engine code to its end in this thread, under a context of its own.
+
+    In a thread that runs an event loop this holds the loop up until the run has ended; a RuntimeWarning says so, once
+    for each place, except in a notebook (whose loop has nothing else to do).
+    """
+    aio = sys.modules.get("asyncio")
+    if aio is not None and aio._get_running_loop() is not None:
+        _blocks_loop()
     return copy_context().run(SyncDriver(emit).drive, coroutine)
+
+
+def _blocks_loop() -> None:
+    if "ipykernel" in sys.modules or hasattr(portal_depth, "value"):  # a portal's loop is ours: calls move to the next
+        return
+    import warnings
+
+    frame, level, name = sys._getframe(1), 1, "run_sync"
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("runwell."):
+        name, frame, level = frame.f_code.co_name, frame.f_back, level + 1
+    instead = "run_async" if name == "run_sync" else f"a{name}"
+    warnings.warn(
+        f"`{name}` is called where an event loop is running and holds that loop up until it has ended;"
+        f" `await ...{instead}(...)` lets it go on.",
+        RuntimeWarning,
+        stacklevel=level,
+    )
 
 
 class InlineStream(Iterator[T]):
     """A run that goes on only while its reader asks for the next item, in the reader's own thread.
 
     For runs that emit between steps. What tasks emit while they run is given out when their step has ended.
-    Closing it raises `StreamClosed` in the run at the place where it stands.
+    Closing it raises `StreamClosed` in the run at the place where it stands; dropping it does so in another thread.
     """
 
     def __init__(self, start: Callable[[SyncDriver], Flow[Any]], context: Context | None = None) -> None:
@@ -202,21 +252,20 @@ class InlineStream(Iterator[T]):
         self._driver = SyncDriver(self._buffer.append)
         self._context = context or copy_context()
         self._lock = threading.Lock()
-        self._coroutine: Flow[Any] | None = self._context.run(start, self._driver)
         self._step: tuple[bool, Any] = (True, None)
+        self._coroutine: Flow[Any] | None = self._context.run(start, self._driver)
 
     def __next__(self) -> T:
-        while not self._buffer:
-            if self._coroutine is None:
-                raise StopIteration
+        buffer = self._buffer
+        while not buffer:
             with self._lock:
-                self._context.run(self._advance)
-        return self._buffer.popleft()  # type: ignore[no-any-return]
+                if self._coroutine is None:
+                    raise StopIteration
+                self._context.run(self._advance, self._coroutine)
+        return buffer.popleft()  # type: ignore[no-any-return]
 
-    def _advance(self) -> None:
+    def _advance(self, coroutine: Flow[Any]) -> None:
         """One effect further."""
-        coroutine = self._coroutine
-        assert coroutine is not None
         table = self._driver._table
         send, value = self._step
         try:
@@ -230,14 +279,15 @@ class InlineStream(Iterator[T]):
         try:
             self._step = (True, table[type(effect)](effect))
         except BaseException as error:
-            self._step = (False, foreign(effect) if not isinstance(effect, Effect) else error)
+            self._step = (False, error if type(effect) in table else foreign(effect, coroutine))
 
     def close(self) -> None:
-        """End the run where it stands."""
-        coroutine, self._coroutine = self._coroutine, None
-        self._buffer.clear()
-        if coroutine is not None:
-            self._context.run(_end, coroutine)
+        """End the run where it stands: its clean-up happens here and now. Errors of the clean-up are raised."""
+        with self._lock:
+            coroutine, self._coroutine = self._coroutine, None
+            self._buffer.clear()
+            if coroutine is not None:
+                self._context.run(_end, coroutine)
 
     def __enter__(self) -> InlineStream[T]:
         return self
@@ -246,17 +296,31 @@ class InlineStream(Iterator[T]):
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_coroutine", None) is not None:
-            self.close()
+        coroutine = getattr(self, "_coroutine", None)
+        if coroutine is None:
+            return
+        if self._step == (True, None) and coroutine.cr_frame.f_lasti < 0:
+            coroutine.close()  # never begun
+            return
+        context = self._context
+
+        def job() -> None:
+            try:
+                context.run(_end, coroutine)
+            except BaseException:
+                import logging
+
+                logging.getLogger("runwell.drivers").exception("a run failed while it ended: its stream was dropped")
+
+        try:
+            spawn(job)  # a finalizer may run anywhere, under any lock: it must not wait
+        except RuntimeError:  # the interpreter ends
+            return
 
 
 def _end(coroutine: Flow[Any]) -> None:
-    """Unwind engine code that will not be driven on: its clean-up may ask for effects, which still happen."""
-    driver = SyncDriver()
-
+    """Unwind engine code that will not be driven on. Its clean-up may ask for effects, which still happen."""
     try:
-        effect = coroutine.throw(StreamClosed())
-        while True:
-            effect = coroutine.send(driver._table[type(effect)](effect))
-    except (StopIteration, StreamClosed):
+        SyncDriver().drive(coroutine, StreamClosed())
+    except StreamClosed:
         return

@@ -10,14 +10,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from runwell.drivers.cancel import CancelGroup, run_context
+from runwell.drivers.colour import stopped
 from runwell.effects import Outcome
 from runwell.errors import RunCancelled
 
-__all__ = ["CANCEL", "CancelGroup", "completed", "fan_out", "spawn"]
+__all__ = ["completed", "fan_out", "spawn"]
 
 T = TypeVar("T")
 
@@ -57,39 +58,8 @@ def spawn(job: Callable[[], None]) -> None:
     worker.inbox.put(job)
 
 
-os.register_at_fork(after_in_child=_idle.clear)  # a forked child has none of the parent's threads
-
-
-class CancelGroup:
-    """What to cancel when the reader of a stream, or of a batch, goes away: async work started from plain threads."""
-
-    __slots__ = ("_cancels", "cancelled")
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self._cancels: dict[int, Callable[[], None]] = {}
-        parent = CANCEL.get()
-        if parent is not None:
-            parent.add(self.cancel)
-
-    def add(self, cancel: Callable[[], None]) -> int:
-        """Register; gives a token for `discard`. A group already cancelled calls it at once."""
-        token = id(cancel)
-        self._cancels[token] = cancel
-        if self.cancelled:
-            cancel()
-        return token
-
-    def discard(self, token: int) -> None:
-        self._cancels.pop(token, None)
-
-    def cancel(self) -> None:
-        self.cancelled = True
-        for cancel in list(self._cancels.values()):
-            cancel()
-
-
-CANCEL: ContextVar[CancelGroup | None] = ContextVar("runwell_cancel", default=None)
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_idle.clear)  # a forked child has none of the parent's threads
 
 
 class _FanOut:
@@ -100,7 +70,8 @@ class _FanOut:
         self.pull = iter(enumerate(thunks)).__next__
         self.stop_on_error = stop_on_error
         self.stopped = False
-        self.context = copy_context()
+        self.group = CancelGroup()
+        self.context = run_context(self.group)
 
     def work(self, report: Callable[[int, Outcome[Any]], None] | None = None) -> None:
         context = self.context
@@ -108,13 +79,29 @@ class _FanOut:
             try:
                 index, thunk = self.pull()
             except StopIteration:
+                self.stopped = True
                 return
             outcome = context.copy().run(_attempt, thunk)
             self.outcomes[index] = outcome
             if report is not None:
                 report(index, outcome)
             if self.stop_on_error and isinstance(outcome.error, Exception):
-                self.stopped = True
+                self.stop()
+
+    def hire(self, helper: Callable[[], None], wanted: int) -> int:
+        """Start up to `wanted` helper threads, fewer when nothing is left to take; gives how many."""
+        for started in range(wanted):
+            if self.stopped:
+                return started
+            try:
+                spawn(helper)
+            except RuntimeError:  # no more threads to be had: those there are do the work
+                return started
+        return wanted
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.group.cancel()
 
 
 def _attempt(thunk: Callable[[], T]) -> Outcome[T]:
@@ -122,6 +109,8 @@ def _attempt(thunk: Callable[[], T]) -> Outcome[T]:
         return Outcome(thunk())
     except KeyboardInterrupt:
         raise  # a person's Ctrl-C is about the program, not about this task
+    except StopIteration as error:
+        return Outcome(error=stopped(error))
     except BaseException as error:
         return Outcome(error=error)
 
@@ -132,7 +121,8 @@ def fan_out(
     """Run plain functions side by side, at most `limit` at once; their outcomes in the order given.
 
     The calling thread works too. Each runs under its own copy of the caller's context. With `stop_on_error` what has
-    not started when one fails with an Exception is not started and has the outcome `RunCancelled`.
+    not started when one fails with an Exception is not started, async work under way is cancelled, and both have the
+    outcome `RunCancelled`. Ctrl-C cancels async work under way, lets it clean up, and goes on to the caller.
     """
     job = _FanOut(thunks, stop_on_error)
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -145,18 +135,19 @@ def fan_out(
         else:
             ended.put(None)
 
-    helpers = min(limit or len(thunks), len(thunks)) - 1
-    for _ in range(helpers):
-        spawn(helper)
     try:
+        helpers = job.hire(helper, min(limit or len(thunks), len(thunks)) - 1)
         job.work()
         for _ in range(helpers):
             error = ended.get()
             if error is not None:
                 raise error
     except BaseException:
-        job.stopped = True
+        job.stop()
+        job.group.settle()
         raise
+    finally:
+        job.group.detach()
     return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in job.outcomes]
 
 
@@ -169,10 +160,7 @@ class completed(Iterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads as the 
     def __init__(self, thunks: Sequence[Callable[[], T]], limit: int | None = None) -> None:
         self._left = len(thunks)
         self._done: SimpleQueue[tuple[int, Outcome[T]]] = SimpleQueue()
-        self._group = CancelGroup()
-        context = copy_context()
-        context.run(CANCEL.set, self._group)
-        self._job = job = context.run(_FanOut, thunks, False)
+        self._job = job = _FanOut(thunks, False)
         report = self._done.put
 
         def helper() -> None:
@@ -181,26 +169,31 @@ class completed(Iterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads as the 
             except KeyboardInterrupt as error:  # raised by user code itself: threads get no Ctrl-C
                 report((-1, Outcome(error=error)))
 
-        for _ in range(min(limit or len(thunks), len(thunks))):
-            spawn(helper)
+        if not job.hire(helper, min(limit or len(thunks), len(thunks))) and thunks:
+            spawn(helper)  # not one thread to be had: say so
 
     def __next__(self) -> tuple[int, Outcome[T]]:
         if not self._left:
             raise StopIteration
         try:
-            item = self._done.get()
+            index, outcome = self._done.get()
+            if index < 0:
+                outcome.unwrap()
         except BaseException:
             self.close()
+            self._job.group.settle()
             raise
         self._left -= 1
-        return item
+        if not self._left:
+            self._job.group.detach()
+        return index, outcome
 
     def close(self) -> None:
         """Start nothing more; cancel async work under way. Plain work under way is left to end unseen."""
         self._left = 0
-        self._job.stopped = True
-        self._group.cancel()
+        self._job.stop()
+        self._job.group.detach()
 
     def __del__(self) -> None:
-        if self._left:
+        if getattr(self, "_left", 0) and hasattr(self, "_job"):
             self.close()
