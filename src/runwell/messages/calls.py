@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from _thread import allocate_lock
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -17,12 +16,15 @@ if TYPE_CHECKING:
     from runwell.messages.message import AIMessage
 
 __all__ = [
-    "CallLog",
+    "CallFold",
+    "Fragment",
     "InvalidToolCall",
     "ToolCall",
     "ToolCallChunk",
     "checked_calls",
+    "checked_fragment",
     "checked_invalid_calls",
+    "chunk_of",
     "ensure_call_ids",
     "fragment_of",
     "invalid_tool_call",
@@ -182,15 +184,18 @@ def _number(index: Any) -> Any:
     return int(index) if type(index) is str and index.isascii() and index.isdigit() else index
 
 
-def _checked_fragment(fragment: Mapping[str, Any]) -> ToolCallChunk:
+def checked_fragment(fragment: Mapping[str, Any]) -> Fragment:
+    """A `ToolCallChunk`, as a dict in which keys may be missing. Raises `InvalidInput` for what is none."""
     try:
-        args = fragment.get("args")
+        get = fragment.get
+        args = get("args")
         if args is not None and type(args) is not str:
             raise InvalidInput(
                 f"A tool-call chunk carries a piece of JSON text in 'args', got {args!r}.",
                 hint="A whole call with parsed arguments belongs in tool_calls.",
             )
-        return tool_call_chunk(name=fragment.get("name"), args=args, id=fragment.get("id"), index=fragment.get("index"))
+        index = get("index")
+        return (_number(index) if type(index) is str else index, get("id"), get("name"), args)
     except AttributeError:
         raise InvalidInput(f"A tool-call chunk is a dict with name, args, id and index, got {fragment!r}.") from None
 
@@ -241,6 +246,10 @@ def _renamed(block: Any, fresh: list[tuple[Any, str | None, str]]) -> Any:
     return block
 
 
+Fragment: TypeAlias = "tuple[int | str | None, str | None, str | None, str | None]"
+"""A `ToolCallChunk` as (index, id, name, args): quick to take apart."""
+
+
 class _Growing:
     """One call while its fragments come in."""
 
@@ -256,38 +265,69 @@ class _Growing:
         pieces = self.pieces
         if len(pieces) > 1:
             pieces[:] = ["".join(pieces)]
-        return {
-            "name": self.name,
-            "args": pieces[0] if pieces else None,
-            "id": self.call_id,
-            "index": self.index,
-            "type": "tool_call_chunk",
-        }
+        return chunk_of((self.index, self.call_id, self.name, pieces[0] if pieces else None))
 
 
-class _Fold:
-    """Fragments gathered into calls, one at a time.
+def chunk_of(fragment: Fragment) -> ToolCallChunk:
+    """The fragment as it is shown."""
+    index, call_id, name, args = fragment
+    return {"name": name, "args": args, "id": call_id, "index": index, "type": "tool_call_chunk"}
+
+
+class CallFold:
+    """The calls that a list of fragments amounts to, worked out when asked and shared by the sums over the list.
 
     An index names its call. Without one an id does; without either a fragment that has a name starts a call, and
-    any other continues the call touched last. A provider that gives several calls the same index, each with an id and
-    a name of its own, gets several calls.
+    any other continues the call touched last. A provider that gives several calls the same index, each with an id and a
+    name of its own, gets several calls. Asked after every fragment, it goes on from where the last answer stopped.
+    Safe from several threads.
     """
 
-    __slots__ = ("by_id", "by_index", "calls", "done", "last")
+    __slots__ = ("_by_id", "_by_index", "_calls", "_done", "_last", "_lock", "_parsed")
 
     def __init__(self) -> None:
-        self.calls: list[_Growing] = []
-        self.by_index: dict[Any, _Growing] = {}
-        self.by_id: dict[str, _Growing] = {}
-        self.last: _Growing | None = None
-        self.done = 0
+        self._lock = allocate_lock()
+        self._parsed: tuple[int, list[ToolCall], list[InvalidToolCall]] | None = None
+        self._restart()
 
-    def take(self, fragment: ToolCallChunk) -> None:
-        index, call_id, name, args = fragment["index"], fragment["id"], fragment["name"], fragment["args"]
+    def _restart(self) -> None:
+        self._calls: list[_Growing] = []
+        self._by_index: dict[Any, _Growing] = {}
+        self._by_id: dict[str, _Growing] = {}
+        self._last: _Growing | None = None
+        self._done = 0
+
+    def chunks(self, fragments: list[Fragment], length: int) -> list[ToolCallChunk]:
+        """One chunk per call of the first `length` fragments, in the order the calls began."""
+        with self._lock:
+            if self._done > length:  # an earlier sum is read after a later one
+                self._restart()
+            self._take(fragments[self._done : length])
+            return [call.chunk() for call in self._calls]
+
+    def parsed(self, fragments: list[Fragment], length: int) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+        """The whole and the broken calls of the first `length` fragments."""
+        known = self._parsed
+        if known is None or known[0] != length:
+            known = self._parsed = (length, *parse_calls(self.chunks(fragments, length)))
+        return known[1:]
+
+    def _take(self, fragments: list[Fragment]) -> None:
+        last = self._last
+        for index, call_id, name, args in fragments:
+            # all fragments of a call but the first are like this
+            if last is None or call_id or name or (index is not None and index != last.index):
+                last = self._last = self._place(index, call_id, name)
+            if args is not None:
+                last.pieces.append(args)
+        self._done += len(fragments)
+
+    def _place(self, index: Any, call_id: str | None, name: str | None) -> _Growing:
+        """The call that a fragment belongs to, told what the fragment says of it."""
         call = self._find(index, call_id, name)
         if call is None:
             call = _Growing(index, call_id or None, name or None)
-            self.calls.append(call)
+            self._calls.append(call)
         elif name and name != call.name:
             call.name = name if call.name is None else call.name + name
         if call_id and call.call_id is None:
@@ -295,76 +335,27 @@ class _Fold:
         if call.index is None:
             call.index = index
         if call_id:
-            self.by_id[call_id] = call
+            self._by_id[call_id] = call
         if index is not None:
-            self.by_index[index] = call
-        if args is not None:
-            call.pieces.append(args)
-        self.last = call
+            self._by_index[index] = call
+        return call
 
     def _find(self, index: Any, call_id: str | None, name: str | None) -> _Growing | None:
         if index is not None:
-            call = self.by_index.get(index)
+            call = self._by_index.get(index)
             if call is None:
                 # a stream whose first fragment had the id only
-                call = self.by_id.get(call_id) if call_id else None
+                call = self._by_id.get(call_id) if call_id else None
                 return call if call is not None and call.index is None else None
             if call_id and name and call.call_id and call_id != call.call_id:
-                return self.by_id.get(call_id)
+                return self._by_id.get(call_id)
             return call
-        last = self.last
+        last = self._last
         if call_id:
-            call = self.by_id.get(call_id)
+            call = self._by_id.get(call_id)
             if call is None and last is not None and last.call_id is None and not name:
                 return last
             return call
         if name and last is not None and last.name:
             return None
         return last
-
-
-class CallLog:
-    """Batches of fragments in the order they came, shared by a chunk and the sums that grew from it.
-
-    A holder owns a prefix: the log and how many batches of it. Growing is O(new); calls are gathered on first
-    reading, and reading after every fragment continues from where the last reading stopped. Safe from several
-    threads: only the first to grow from a length extends the log, any other gets a copy.
-    """
-
-    __slots__ = ("_claim", "_fold", "_lock", "batches")
-
-    def __init__(self, batches: list[Sequence[ToolCallChunk]]) -> None:
-        self.batches = batches
-        self._claim = count(len(batches)).__next__
-        self._fold: _Fold | None = None
-        self._lock = allocate_lock()
-
-    @classmethod
-    def of(cls, fragments: Iterable[Mapping[str, Any]]) -> CallLog:
-        """A log of one batch: the fragments, each checked, with missing keys filled in."""
-        return cls([[_checked_fragment(each) for each in fragments]])
-
-    def grown(self, length: int, other: CallLog, other_length: int) -> CallLog:
-        """A log whose first `length` batches are ours and whose next one holds the other's fragments."""
-        batch = other.batches[0] if other_length == 1 else [one for b in other.batches[:other_length] for one in b]
-        if self._claim() == length:
-            self.batches.append(batch)
-            return self
-        return CallLog([*self.batches[:length], batch])
-
-    def chunks(self, length: int) -> list[ToolCallChunk]:
-        """One chunk per call in the order the calls began; a single batch is given back as it came."""
-        if length == 1:
-            return list(self.batches[0])
-        with self._lock:
-            fold = self._fold
-            if fold is None or fold.done > length:
-                fold = _Fold()
-                if self._fold is None:
-                    self._fold = fold
-            take = fold.take
-            for batch in self.batches[fold.done : length]:
-                for fragment in batch:
-                    take(fragment)
-            fold.done = length
-            return [call.chunk() for call in fold.calls]

@@ -9,16 +9,18 @@ are summed does not matter: `(a + b) + c == a + (b + c)`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from runwell.errors import InvalidInput
 from runwell.messages.calls import (
-    CallLog,
+    CallFold,
+    Fragment,
     InvalidToolCall,
     ToolCall,
     ToolCallChunk,
     checked_calls,
+    checked_fragment,
+    chunk_of,
     fragment_of,
     parse_calls,
 )
@@ -181,16 +183,21 @@ def _same(left: BaseMessage, right: BaseMessage, name: str) -> None:
         raise InvalidInput(f"Chunks of different messages do not add up: {name} is {mine!r} and {theirs!r}.")
 
 
-class _TextLog:
-    """Contents in the order they came, shared by a sum and those that grow from it. See `CallLog`."""
+def grown(log: list[T], length: int, more: list[T]) -> list[T]:
+    """A list whose first `length` items are those of `log`, followed by `more`.
 
-    __slots__ = ("claim", "contents")
+    Logs only grow, and are shared by the sums that grew from one another: the first sum to grow from a length
+    extends the log, any other gets a copy. No lock is needed: extending is atomic, and whoever finds its items where it
+    wanted them owns them (another thread that put equal ones there first does no harm).
+    """
+    if len(log) == length:
+        log.extend(more)
+        if log[length : length + len(more)] == more:
+            return log
+    return [*log[:length], *more]
 
-    def __init__(self, contents: list[Content]) -> None:
-        self.contents = contents
-        self.claim = count(len(contents)).__next__
 
-
+T = TypeVar("T")
 _new = object.__new__
 
 
@@ -202,8 +209,13 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     `chunk_position` is "last" on the last one.
     """
 
-    # `content`, `tool_calls` and `invalid_tool_calls` are properties over these, as sums work them out late
-    __slots__ = ("_call_log", "_call_n", "_content", "_parsed", "_text_log", "_text_n", "chunk_position")
+    # `content`, `tool_calls` and `invalid_tool_calls` are properties, since sums work them out late. The slots that
+    # AIMessage has for them hold what they are worked out from.
+    __slots__ = ("_fold", "_text_n", "_texts", "chunk_position")
+
+    _content = cast("Content", BaseMessage.__dict__["content"])
+    _fragments = cast("list[Fragment] | None", AIMessage.__dict__["tool_calls"])
+    _fragment_n = cast("int", AIMessage.__dict__["invalid_tool_calls"])
 
     type: ClassVar[str] = "AIMessageChunk"
     whole = AIMessage
@@ -229,12 +241,11 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         tool_call_chunks: Iterable[ToolCallChunk | Mapping[str, Any]] | None = None,
         chunk_position: str | None = None,
     ) -> None:
-        self._text_log: _TextLog | None = None
-        self._text_n = 0
-        self._call_log: CallLog | None = None
-        self._call_n = 0
-        self._parsed: tuple[list[ToolCall], list[InvalidToolCall]] | None = None
-        if content.__class__ is str:
+        self._texts: list[Content] | None = None  # of a sum that was not read: the first `_text_n` are its content
+        self._text_n: int
+        self._fragments = None
+        self._fold: CallFold | None = None  # of sums
+        if type(content) is str:
             self._content = cast("Content", content)
         elif content is None and content_blocks is None:
             self._content = ""
@@ -249,14 +260,14 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         self.usage_metadata = usage_metadata
         self.chunk_position = chunk_position
         if tool_call_chunks:
-            self._call_log = CallLog.of(tool_call_chunks)
-            self._call_n = 1
+            self._fragments = [checked_fragment(each) for each in tool_call_chunks]
+            self._fragment_n = len(self._fragments)
         if tool_calls or invalid_tool_calls:
             self._take_calls(tool_calls or (), invalid_tool_calls or ())
 
     def _take_calls(self, calls: Iterable[Mapping[str, Any]], broken: Iterable[Mapping[str, Any]]) -> None:
         whole = checked_calls(calls)
-        if self._call_log is None:
+        if self._fragments is None:
             self.tool_call_chunks = [fragment_of(call) for call in (*whole, *broken)]
         elif whole and whole != self.tool_calls:
             raise InvalidInput(
@@ -267,33 +278,37 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     @property
     def content(self) -> Content:
         """The text so far, or the list of content blocks so far."""
-        log = self._text_log
-        if log is not None:
-            self._content = fold_content(log.contents[: self._text_n])
-            self._text_log = None  # after the value is in place: another thread may read
+        texts = self._texts
+        if texts is not None:
+            self._content = fold_content(texts[: self._text_n])
+            self._texts = None  # after the value is in place: another thread may read
         return self._content
 
     @content.setter
     def content(self, content: Content) -> None:
         self._content = content
-        self._text_log = None
-        self._text_n = 0
+        self._texts = None
 
     @property
     def tool_call_chunks(self) -> list[ToolCallChunk]:
         """The fragments of calls, gathered into one per call."""
-        return [] if self._call_log is None else self._call_log.chunks(self._call_n)
+        fragments, fold = self._fragments, self._fold
+        if fragments is None:
+            return []
+        if fold is None:
+            return [chunk_of(fragment) for fragment in fragments]  # as they were given
+        return fold.chunks(fragments, self._fragment_n)
 
     @tool_call_chunks.setter
     def tool_call_chunks(self, chunks: Iterable[ToolCallChunk]) -> None:
-        log = CallLog.of(chunks)
-        self._call_log, self._call_n = (log, 1) if log.batches[0] else (None, 0)
-        self._parsed = None
+        self._fragments = [checked_fragment(each) for each in chunks] or None
+        self._fragment_n = len(self._fragments or ())
+        self._fold = None
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """The calls whose arguments are whole."""
-        return self._parse()[0] if self._call_log is not None else []
+        return self._parse()[0]
 
     @tool_calls.setter
     def tool_calls(self, calls: Iterable[ToolCall]) -> None:
@@ -302,78 +317,100 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     @property
     def invalid_tool_calls(self) -> list[InvalidToolCall]:
         """The calls whose arguments are not whole, or broken."""
-        return self._parse()[1] if self._call_log is not None else []
+        return self._parse()[1]
 
     @invalid_tool_calls.setter
     def invalid_tool_calls(self, calls: Iterable[InvalidToolCall]) -> None:
         self.tool_call_chunks = [fragment_of(call) for call in (*self.tool_calls, *calls)]
 
     def _parse(self) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-        parsed = self._parsed
-        if parsed is None:
-            parsed = self._parsed = parse_calls(self.tool_call_chunks)
-        return parsed
+        if self._fragments is None:
+            return [], []
+        if self._fold is None:
+            return parse_calls(self.tool_call_chunks)
+        return self._fold.parsed(self._fragments, self._fragment_n)
 
     def __add__(self, other: Any) -> Self:
-        if other.__class__ is not self.__class__:
-            if isinstance(other, (list, tuple)):
-                return self._plus(other) if other else self
-            check_addable(self, other)
         # the loop of `_plus` for one chunk, written out: it runs once per token
-        new = _new(self.__class__)
-        piece = other._content if other._text_log is None else other.content
-        log = self._text_log
-        if log is None:
-            new._text_log = _TextLog([self._content, piece])
+        if type(other) is not AIMessageChunk or type(self) is not AIMessageChunk:
+            several = list(other) if isinstance(other, (list, tuple)) else [other]
+            return self._plus(several) if several else self
+        new = _new(AIMessageChunk)
+        kwargs, more_kwargs = self.additional_kwargs, other.additional_kwargs
+        facts, more_facts = self.response_metadata, other.response_metadata
+        piece = other._content if other._texts is None else other.content
+        texts = self._texts
+        if texts is None:
+            new._texts = [self._content, piece]
             new._text_n = 2
+            # later sums share what nothing was added to; what this chunk has stays its own
+            kwargs, facts = kwargs.copy(), facts.copy()
         else:
             length = self._text_n
-            if log.claim() == length:
-                log.contents.append(piece)
-                new._text_log = log
-            else:
-                new._text_log = _TextLog([*log.contents[:length], piece])
             new._text_n = length + 1
-        calls = other._call_log
-        if calls is None:
-            new._call_log, new._call_n = self._call_log, self._call_n
-        elif self._call_log is None:
-            new._call_log, new._call_n = calls, other._call_n
+            if len(texts) == length:  # `grown` for one
+                texts.append(piece)
+                new._texts = texts if texts[length] is piece else [*texts[:length], piece]
+            else:
+                new._texts = [*texts[:length], piece]
+        fragments, more = self._fragments, other._fragments
+        if more is None:
+            new._fragments = fragments
+            new._fold = self._fold
+            if fragments is not None:
+                new._fragment_n = self._fragment_n
+        elif fragments is None:
+            new._fragments = more
+            new._fold = other._fold
+            new._fragment_n = other._fragment_n
         else:
-            new._call_log = self._call_log.grown(self._call_n, calls, other._call_n)
-            new._call_n = self._call_n + 1
-        new._parsed = None
-        new.id = self.id if self.id is not None else other.id
-        new.name = self.name if self.name is not None else other.name
-        mine, theirs = self.additional_kwargs, other.additional_kwargs
-        new.additional_kwargs = merge_kwargs(mine, theirs) if mine or theirs else {}
-        mine, theirs = self.response_metadata, other.response_metadata
-        new.response_metadata = merge_metadata(mine, theirs) if mine or theirs else {}
-        usage, more = self.usage_metadata, other.usage_metadata
-        new.usage_metadata = usage if more is None else more if usage is None else add_usage(usage, more)
+            fold = self._fold
+            length, count = self._fragment_n, other._fragment_n
+            new._fragment_n = length + count
+            if fold is None:
+                new._fragments = [*fragments, *more[:count]]
+                new._fold = CallFold()
+            else:
+                if count == 1 and len(fragments) == length:  # `grown` for one
+                    fragment = more[0]
+                    fragments.append(fragment)
+                    joined = fragments if fragments[length] is fragment else [*fragments[:length], fragment]
+                else:
+                    joined = grown(fragments, length, more[:count])
+                new._fragments = joined
+                new._fold = fold if joined is fragments else CallFold()
+        new.additional_kwargs = merge_kwargs(kwargs, more_kwargs) if more_kwargs else kwargs
+        new.response_metadata = merge_metadata(facts, more_facts) if more_facts else facts
+        known = self.id
+        new.id = other.id if known is None else known
+        known = self.name
+        new.name = other.name if known is None else known
+        usage = other.usage_metadata
+        if usage is None:
+            new.usage_metadata = self.usage_metadata
+        else:
+            new.usage_metadata = usage if self.usage_metadata is None else add_usage(self.usage_metadata, usage)
         new.chunk_position = self.chunk_position or other.chunk_position
-        return new
+        return new  # type: ignore[return-value]
 
     def _plus(self, others: Sequence[Any]) -> Self:
         """The sum with many, in one pass."""
         for other in others:
             check_addable(self, other)
         new = _new(self.__class__)
-        log = self._text_log
-        contents = [self._content] if log is None else log.contents[: self._text_n]
-        contents += [other.content for other in others]
-        new._text_log = _TextLog(contents)
-        new._text_n = len(contents)
-        call_log, call_n = self._call_log, self._call_n
+        texts = self._texts
+        new._texts = [self._content] if texts is None else texts[: self._text_n]
+        new._texts += [other.content for other in others]
+        new._text_n = len(new._texts)
         message_id, name, position = self.id, self.name, self.chunk_position
-        kwargs, metadata, usage = self.additional_kwargs, self.response_metadata, self.usage_metadata
+        kwargs, facts, usage = self.additional_kwargs, self.response_metadata, self.usage_metadata
+        fragments = [] if self._fragments is None else self._fragments[: self._fragment_n]
+        fold, holders = self._fold, int(bool(fragments))
         for other in others:
-            if other._call_log is not None:
-                if call_log is None:
-                    call_log, call_n = other._call_log, other._call_n
-                else:
-                    call_log = call_log.grown(call_n, other._call_log, other._call_n)
-                    call_n += 1
+            if other._fragments is not None:
+                fragments += other._fragments[: other._fragment_n]
+                fold = other._fold
+                holders += 1
             if message_id is None:
                 message_id = other.id
             if name is None:
@@ -381,13 +418,15 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
             if other.additional_kwargs:
                 kwargs = merge_kwargs(kwargs, other.additional_kwargs)
             if other.response_metadata:
-                metadata = merge_metadata(metadata, other.response_metadata)
+                facts = merge_metadata(facts, other.response_metadata)
             if other.usage_metadata is not None:
                 usage = add_usage(usage, other.usage_metadata) if usage is not None else other.usage_metadata
             position = position or other.chunk_position
-        new._call_log, new._call_n, new._parsed = call_log, call_n, None
+        new._fragments, new._fragment_n = fragments or None, len(fragments)
+        # the fragments of one chunk alone stay as they were given
+        new._fold = CallFold() if holders > 1 or fold is not None else None
         new.id, new.name, new.chunk_position, new.usage_metadata = message_id, name, position, usage
-        new.additional_kwargs, new.response_metadata = dict(kwargs), dict(metadata)
+        new.additional_kwargs, new.response_metadata = dict(kwargs), dict(facts)
         return new
 
     def to_message(self) -> AIMessage:

@@ -65,6 +65,8 @@ MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
 }
 """Every class of message by its `type`."""
 
+KNOWN = frozenset(MESSAGE_TYPES.values())
+
 ROLES: dict[str, type[BaseMessage]] = {
     **MESSAGE_TYPES,
     "user": HumanMessage,
@@ -78,9 +80,8 @@ def convert_to_messages(messages: Any) -> list[BaseMessage]:
 
     Messages are kept as the same objects. Raises `InvalidInput` naming the role, key or value that does not fit.
     """
-    if type(messages) is list or type(messages) is tuple:
-        # a list of messages alone is by far the most common
-        if all(isinstance(each, BaseMessage) for each in messages):
+    if isinstance(messages, (list, tuple)):
+        if KNOWN.issuperset(map(type, messages)):  # messages alone: by far the most common
             return list(messages)
         if _is_pair(messages):
             return [convert_to_message(messages)]
@@ -106,6 +107,11 @@ def convert_to_message(value: MessageLike) -> BaseMessage:
         return value
     if isinstance(value, str):
         return HumanMessage(value)
+    if type(value) is dict and len(value) == 2 and "role" in value and "content" in value:
+        cls = ROLES.get(value["role"]) if isinstance(value["role"], str) else None
+        if cls is HumanMessage or cls is AIMessage:  # the two that a long history is made of
+            content = value["content"]
+            return cls(content) if type(content) is str else _from_mapping(value)
     if isinstance(value, Mapping):
         return _from_mapping(value)
     pair: Any = value

@@ -94,16 +94,16 @@ class Estimate:
         """Tokens of one message."""
         content = message.content
         chars: float
-        if content.__class__ is str:
+        shown: list[Any] = []
+        if type(content) is str:
             chars = len(content) if content.isascii() else _weight(content)
-            shown: list[Any] = []
         else:
-            shown = []
             chars = sum([self._block(block, shown) for block in content])
         if isinstance(message, AIMessage):
-            for call in (*message.tool_calls, *message.invalid_tool_calls):
-                if (call["id"], call["name"]) not in shown:
-                    chars += _weight(call["name"] or "") + _json_weight(call["args"]) + _weight(call["id"] or "")
+            if message.tool_calls or message.invalid_tool_calls:
+                for call in (*message.tool_calls, *message.invalid_tool_calls):
+                    if (call["id"], call["name"]) not in shown:
+                        chars += _weight(call["name"] or "") + _json_weight(call["args"]) + _weight(call["id"] or "")
         elif isinstance(message, ToolMessage):
             chars += _weight(message.tool_call_id)
         if message.name is not None and self._count_name:

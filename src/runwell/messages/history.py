@@ -29,8 +29,8 @@ class MessageList(list[BaseMessage]):
 
     __slots__ = ("places",)
 
-    # id -> place, or None when not known. Lists that grew from one another share it, so an entry may speak of another
-    # list: an id that is absent is absent from ours, a place found must be checked
+    # id -> place, or None when not known. Lists that grew from one another share it while they agree. An entry may
+    # be of another list only, so a place found must be checked
     places: dict[str, int] | None
 
     def __init__(self, messages: Iterable[BaseMessage] = (), places: dict[str, int] | None = None) -> None:
@@ -42,10 +42,18 @@ class MessageList(list[BaseMessage]):
 
     def place_of(self, id: str) -> int | None:
         """Where the message with this id is, or None."""
-        place = -1 if self.places is None else self.places.get(id)
-        if place is None or (0 <= place < len(self) and self[place].id == id):
-            return place
-        return next((place for place, message in enumerate(self) if message.id == id), None)
+        if self.places is None:
+            return next((place for place, message in enumerate(self) if message.id == id), None)
+        place = self.places.get(id)
+        return place if place is not None and place < len(self) and self[place].id == id else None
+
+    def add(self, message: BaseMessage) -> None:
+        """Append a message whose id is in none of ours."""
+        place = len(self)
+        if cast("dict[str, int]", self.places).setdefault(cast("str", message.id), place) != place:
+            self.places = _places(self)  # another branch has the id elsewhere: ours must know its own
+            self.places[cast("str", message.id)] = place
+        list.append(self, message)  # ours would forget
 
 
 def _forgetful(name: str) -> Callable[..., Any]:
@@ -74,36 +82,33 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     Appending costs O(new) plus the copy of a list of references.
     """
     added = convert_to_messages(right)
-    for place in range(len(added) - 1, -1, -1):
-        if added[place].id == REMOVE_ALL_MESSAGES and isinstance(added[place], RemoveMessage):
-            added, left = added[place + 1 :], ()
+    for number in range(len(added) - 1, -1, -1):
+        if added[number].id == REMOVE_ALL_MESSAGES and isinstance(added[number], RemoveMessage):
+            added, left = added[number + 1 :], ()
             break
     known = type(left) is MessageList and left.places is not None
     result = MessageList(left, left.places) if known else _adopted(left)
-    places = cast("dict[str, int]", result.places)
-    append = list.append  # ours would forget
     for message in added:
         if isinstance(message, RemoveMessage):
-            found = result.place_of(cast("str", message.id))
-            if found is None:
+            place = result.place_of(cast("str", message.id))
+            if place is None:
                 raise InvalidInput(
                     f"RemoveMessage: no message with id {message.id!r} is in the history of {len(result)} messages.",
                     hint="Remove only ids that are there; RemoveMessage(id=REMOVE_ALL_MESSAGES) clears everything.",
                 )
-            del result[found]
-            places = result.places = _places(result)
+            del result[place]
+            result.places = _places(result)
             continue
         if isinstance(message, BaseMessageChunk):
             message = message.to_message()
         if message.id is None:
-            message = with_id(message, new_id())
-        elif message.id in places:
-            found = result.place_of(message.id)
-            if found is not None:
-                list.__setitem__(result, found, message)
-                continue
-        places[cast("str", message.id)] = len(result)
-        append(result, message)
+            result.add(with_id(message, new_id()))
+            continue
+        place = result.place_of(message.id)
+        if place is None:
+            result.add(message)
+        else:
+            list.__setitem__(result, place, message)
     return result
 
 

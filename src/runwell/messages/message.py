@@ -102,7 +102,7 @@ class BaseMessage:
         response_metadata: dict[str, Any] | None = None,
     ) -> None:
         # here and below: the common case, a text, must not cost a call
-        if content.__class__ is str:
+        if type(content) is str:
             self.content = content
         else:
             self.content = checked_content(content, content_blocks, self.__class__)
@@ -274,7 +274,7 @@ class AIMessage(BaseMessage):
         invalid_tool_calls: Iterable[InvalidToolCall | Mapping[str, Any]] | None = None,
         usage_metadata: UsageMetadata | None = None,
     ) -> None:
-        if content.__class__ is str:
+        if type(content) is str:
             self.content = content
         elif content is None and content_blocks is None:
             self.content = ""
@@ -339,14 +339,14 @@ class ToolMessage(BaseMessage):
         additional_kwargs: dict[str, Any] | None = None,
         response_metadata: dict[str, Any] | None = None,
     ) -> None:
-        if tool_call_id.__class__ is not str:
+        if type(tool_call_id) is not str:
             raise InvalidInput(
                 f"{type(self).__name__} needs the id of the call it answers, got tool_call_id={tool_call_id!r}.",
                 hint="tool_call_id=call['id']",
             )
         if status != "success" and status != "error":
             raise InvalidInput(f"{type(self).__name__} status is 'success' or 'error', got {status!r}.")
-        if content.__class__ is str:
+        if type(content) is str:
             self.content = content
         else:
             self.content = checked_content(content, content_blocks, self.__class__)
@@ -395,7 +395,7 @@ class RemoveMessage(BaseMessage):
     _fields: ClassVar[tuple[str, ...]] = ("id",)
 
     def __init__(self, id: str) -> None:
-        if id.__class__ is not str or not id:
+        if type(id) is not str or not id:
             raise InvalidInput(f"RemoveMessage needs the id of a message, got {id!r}.")
         self.content = ""
         self.id = id

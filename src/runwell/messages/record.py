@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt, UnserializableType
-from runwell.messages.convert import MESSAGE_TYPES
+from runwell.messages.convert import KNOWN, MESSAGE_TYPES
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 
 __all__ = ["from_record", "to_record"]
 
-_KNOWN = frozenset(MESSAGE_TYPES.values())
 _REST = {
     kind: frozenset(cls._fields) - {"id", "content"} for kind, cls in MESSAGE_TYPES.items() if cls is not RemoveMessage
 }
@@ -28,7 +27,7 @@ def to_record(message: BaseMessage) -> list[Any]:
     Raises `UnserializableType` for a class that is not one of runwell's.
     """
     cls = message.__class__
-    if cls not in _KNOWN:
+    if cls not in KNOWN:
         raise UnserializableType(
             f"{cls.__module__}.{cls.__qualname__} cannot be stored: it is a user's subclass of a message.",
             hint="Use the message class itself and keep what you add in additional_kwargs.",

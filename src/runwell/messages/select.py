@@ -12,7 +12,7 @@ from runwell.messages.merge import merge_kwargs, merge_metadata
 from runwell.messages.message import AIMessage, BaseMessage, ChatMessage, Content, RemoveMessage, ToolMessage
 from runwell.messages.usage import add_usage
 
-__all__ = ["Kinds", "MessageTransform", "filter_messages", "is_of", "merge_message_runs"]
+__all__ = ["Kinds", "MessageTransform", "classes_of", "filter_messages", "merge_message_runs"]
 
 Kinds: TypeAlias = "str | type[BaseMessage] | Sequence[str | type[BaseMessage]]"
 """Types of messages: a name ("human", "ai", ...), a class, or several."""
@@ -51,11 +51,6 @@ def classes_of(kinds: Kinds) -> tuple[type[BaseMessage], ...]:
             raise InvalidInput(f"Unknown type of message {kind!r}{near}.", hint="Types are human, ai, system, tool.")
         classes.append(cls)
     return tuple(classes)
-
-
-def is_of(message: BaseMessage, kinds: Kinds) -> bool:
-    """Whether the message is of one of the types."""
-    return isinstance(message, classes_of(kinds))
 
 
 @overload

@@ -8,13 +8,15 @@ from typing import Any, Literal, TypeAlias, cast, overload
 from runwell.errors import InvalidInput
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.count import Estimate, count_tokens_approximately
-from runwell.messages.message import AIMessage, BaseMessage, Content, SystemMessage, ToolMessage
-from runwell.messages.select import Kinds, MessageTransform, is_of
+from runwell.messages.message import AIMessage, BaseMessage, Content, HumanMessage, SystemMessage, ToolMessage
+from runwell.messages.select import Kinds, MessageTransform, classes_of
 from runwell.messages.validity import call_ids
 
-__all__ = ["trim_messages", "whole_groups"]
+__all__ = ["trim_messages"]
 
 Counter: TypeAlias = "Callable[[list[BaseMessage]], int] | Callable[[BaseMessage], int] | Literal['approximate'] | Any"
+
+Classes: TypeAlias = "tuple[type[BaseMessage], ...] | None"
 
 
 @overload
@@ -84,8 +86,11 @@ def trim_messages(
     split = _splitter(text_splitter) if allow_partial else None
     trim = _first if strategy == "first" else _last
 
+    start = None if start_on is None else classes_of(start_on)
+    end = None if end_on is None else classes_of(end_on)
+
     def run(given: Iterable[Any]) -> list[BaseMessage]:
-        return trim(convert_to_messages(given), budget, split, start_on, end_on, include_system)
+        return trim(convert_to_messages(given), budget, split, start, end, include_system)
 
     return MessageTransform("trim_messages", run) if messages is None else run(messages)
 
@@ -134,63 +139,83 @@ def _takes_one(counter: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseMessage)
 
 
-def whole_groups(messages: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
-    """The history in units that must stay together, in order: a call with its results, or a single message.
+class _Units:
+    """A history without what is torn, and where it may be cut: before each of `starts`."""
 
-    What is torn is left out, except calls of the last turn that still wait for results. Messages that stand between a
-    call and a late result belong to that unit.
-    """
-    starts: list[int] = []  # of the units
-    kept: list[BaseMessage] = []
-    torn = _torn(messages)
-    owners: dict[str, int] = {}  # call id -> the unit's number
-    for place, message in enumerate(messages):
-        if place in torn:
+    __slots__ = ("kept", "starts")
+
+    def __init__(self, messages: list[BaseMessage]) -> None:
+        self.kept = messages
+        self.starts: Sequence[int] = range(len(messages))
+        if any_calls(messages):
+            starts, torn = _starts(messages)
+            if torn:
+                self.kept = [message for place, message in enumerate(messages) if place not in torn]
+                starts, _ = _starts(self.kept)
+            self.starts = starts
+
+    def start(self, unit: int) -> int:
+        """Where the unit begins in `kept`; for the number after the last, the end."""
+        return self.starts[unit] if unit < len(self.starts) else len(self.kept)
+
+
+def any_calls(messages: list[BaseMessage]) -> bool:
+    """Whether there are calls or results at all."""
+    for message in messages:
+        kind = type(message)
+        if kind is HumanMessage:
             continue
-        if isinstance(message, ToolMessage):
-            del starts[owners[message.tool_call_id] + 1 :]
-        else:
-            if isinstance(message, AIMessage):
-                owners.update(dict.fromkeys(call_ids(message), len(starts)))
-            starts.append(len(kept))
-        kept.append(message)
-    return [kept[start:end] for start, end in zip(starts, [*starts[1:], len(kept)], strict=True)]
+        if isinstance(message, AIMessage):
+            if message.tool_calls or message.invalid_tool_calls:
+                return True
+        elif isinstance(message, ToolMessage):
+            return True
+    return False
 
 
-def _torn(messages: Sequence[BaseMessage]) -> set[int]:
-    """Places of results without a call, and of calls (with the results there are) that lack a result."""
+def _starts(messages: Sequence[BaseMessage]) -> tuple[list[int], set[int]]:
+    """Where units begin, and the places of what is torn.
+
+    A unit is a call with its results and whatever stands between them, or a single message. Torn are results without
+    a call, and calls (with the results there are) that lack a result; except calls of the last turn, which may still
+    be running.
+    """
+    starts: list[int] = []
     torn: set[int] = set()
-    owners: dict[str, int] = {}
-    waiting: dict[int, set[str]] = {}
+    owners: dict[str, tuple[int, int]] = {}  # call id -> place of the call, number of its unit
+    waiting: dict[int, set[str]] = {}  # place of a call -> ids without result
     members: dict[int, list[int]] = {}
     last_said = -1  # the last message that is no result
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage):
-            owner = owners.get(message.tool_call_id)
-            if owner is None:
+            owner, unit = owners.get(message.tool_call_id, (-1, -1))
+            if owner < 0:
                 torn.add(place)
+                starts.append(place)
             else:
                 waiting[owner].discard(message.tool_call_id)
                 members[owner].append(place)
+                del starts[unit + 1 :]
             continue
         last_said = place
         if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
             ids = call_ids(message)
-            owners.update(dict.fromkeys(ids, place))
+            owners.update(dict.fromkeys(ids, (place, len(starts))))
             waiting[place] = set(ids)
             members[place] = [place]
+        starts.append(place)
     for owner, left in waiting.items():
         if left and owner != last_said:
             torn.update(members[owner])
-    return torn
+    return starts, torn
 
 
 def _last(
     messages: list[BaseMessage],
     budget: _Budget,
     split: Callable[[str], list[str]] | None,
-    start_on: Kinds | None,
-    end_on: Kinds | None,
+    start_on: Classes,
+    end_on: Classes,
     include_system: bool,
 ) -> list[BaseMessage]:
     system: list[BaseMessage] = []
@@ -201,41 +226,44 @@ def _last(
                 f"The system message alone takes {budget.cost(system)} tokens of max_tokens={budget.limit}.",
                 hint="Raise max_tokens, shorten the system message, or leave include_system out.",
             )
-    groups = whole_groups(messages)
-    if end_on is not None:
-        while groups and not is_of(groups[-1][-1], end_on):
-            groups.pop()
-    cut = _cut(groups, system, budget)
-    kept = groups[cut:]
-    part: list[BaseMessage] = []
-    if (
-        split is not None
-        and cut > 0
-        and len(groups[cut - 1]) == 1
-        and (start_on is None or is_of(groups[cut - 1][0], start_on))
-    ):
-        part = _part(groups[cut - 1][0], split, lambda some: [*system, *some, *_flat(kept)], budget, keep_end=True)
-    if not part and start_on is not None:
-        while kept and not is_of(kept[0][0], start_on):
-            kept.pop(0)
-    return [*system, *part, *_flat(kept)]
+    units = _Units(messages)
+    end = len(units.starts)
+    while end and end_on is not None and not isinstance(units.kept[units.start(end) - 1], end_on):
+        end -= 1
+    stop = units.start(end)
+    cut = _cut(units, end, system, budget)
+    kept = units.kept[units.start(cut) : stop]
+    if split is not None and cut > 0:
+        before = units.kept[units.start(cut - 1) : units.start(cut)]
+        if len(before) == 1 and (start_on is None or isinstance(before[0], start_on)):
+            part = _part(before[0], split, lambda some: [*system, *some, *kept], budget, keep_end=True)
+            if part:
+                return [*system, *part, *kept]
+    while cut < end and start_on is not None and not isinstance(units.kept[units.start(cut)], start_on):
+        cut += 1
+    return [*system, *units.kept[units.start(cut) : stop]]
 
 
-def _cut(groups: list[list[BaseMessage]], system: list[BaseMessage], budget: _Budget) -> int:
-    """The number of the first group of the longest end that fits."""
-    cut = len(groups)
+def _cut(units: _Units, end: int, system: list[BaseMessage], budget: _Budget) -> int:
+    """The number of the first unit of the longest run up to `end` that fits."""
+    stop = units.start(end)
     if budget.one is not None:
         left = budget.limit - budget.cost(system)
+        cut, upto = end, stop
         while cut > 0:
-            left -= budget.cost(groups[cut - 1])
+            start = units.starts[cut - 1]
+            if upto - start == 1:
+                left -= budget.one(units.kept[start])
+            else:
+                left -= sum(map(budget.one, units.kept[start:upto]))
             if left < 0:
                 break
-            cut -= 1
+            cut, upto = cut - 1, start
         return cut
-    low = 0
-    while low < cut:  # the longest end that fits, by halving
+    low, cut = 0, end
+    while low < cut:  # by halving
         middle = (low + cut) // 2
-        if budget.fits([*system, *_flat(groups[middle:])]):
+        if budget.fits([*system, *units.kept[units.start(middle) : stop]]):
             cut = middle
         else:
             low = middle + 1
@@ -246,39 +274,34 @@ def _first(
     messages: list[BaseMessage],
     budget: _Budget,
     split: Callable[[str], list[str]] | None,
-    start_on: Kinds | None,
-    end_on: Kinds | None,
+    start_on: Classes,
+    end_on: Classes,
     include_system: bool,
 ) -> list[BaseMessage]:
-    groups = whole_groups(messages)
-    fit, high = 0, len(groups)
+    units = _Units(messages)
+    end, high = 0, len(units.starts)
     if budget.one is not None:
         left = budget.limit
-        while fit < high:
-            left -= budget.cost(groups[fit])
+        while end < high:
+            left -= sum(map(budget.one, units.kept[units.starts[end] : units.start(end + 1)]))
             if left < 0:
                 break
-            fit += 1
+            end += 1
     else:
-        while fit < high:
-            middle = (fit + high + 1) // 2
-            if budget.fits(_flat(groups[:middle])):
-                fit = middle
+        while end < high:
+            middle = (end + high + 1) // 2
+            if budget.fits(units.kept[: units.start(middle)]):
+                end = middle
             else:
                 high = middle - 1
-    kept = groups[:fit]
-    if split is not None and fit < len(groups) and len(groups[fit]) == 1:
-        part = _part(groups[fit][0], split, lambda some: [*_flat(kept), *some], budget, keep_end=False)
-        if part:
-            kept.append(part)
-    if end_on is not None:
-        while kept and not is_of(kept[-1][-1], end_on):
-            kept.pop()
-    return _flat(kept)
-
-
-def _flat(groups: Iterable[list[BaseMessage]]) -> list[BaseMessage]:
-    return [message for group in groups for message in group]
+    if split is not None and end < len(units.starts) and units.start(end + 1) == units.starts[end] + 1:
+        kept, after = units.kept[: units.start(end)], units.kept[units.start(end)]
+        part = _part(after, split, lambda some: [*kept, *some], budget, keep_end=False)
+        if part and (end_on is None or isinstance(after, end_on)):
+            return [*kept, *part]
+    while end and end_on is not None and not isinstance(units.kept[units.start(end) - 1], end_on):
+        end -= 1
+    return units.kept[: units.start(end)]
 
 
 # -- parts of a message

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from runwell.errors import InvalidHistory
 from runwell.messages.convert import convert_to_messages
-from runwell.messages.message import AIMessage, BaseMessage, RemoveMessage, ToolMessage, new_id
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage, new_id
 
 __all__ = ["HistoryProblem", "call_ids", "repair_history", "require_valid_history", "validate_history"]
 
@@ -73,6 +73,8 @@ def validate_history(messages: Iterable[Any]) -> list[HistoryProblem]:
         problems.append(HistoryProblem(kind, place, call_id))
 
     for place, message in enumerate(convert_to_messages(messages)):
+        if type(message) is HumanMessage and not open_calls:
+            continue
         if isinstance(message, ToolMessage):
             call_id = message.tool_call_id
             if open_calls.pop(call_id, None) is not None:
@@ -87,6 +89,8 @@ def validate_history(messages: Iterable[Any]) -> list[HistoryProblem]:
             late.update(open_calls)
             open_calls.clear()
         if isinstance(message, AIMessage):
+            if not message.tool_calls and not message.invalid_tool_calls:
+                continue
             for call_id in call_ids(message):
                 if call_id in open_calls:
                     found("duplicate_call", place, call_id)

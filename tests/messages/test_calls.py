@@ -1,0 +1,72 @@
+"""Tool calls as values, and their ids."""
+
+from runwell.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ensure_call_ids,
+    invalid_tool_call,
+    tool_call,
+    tool_call_chunk,
+)
+
+
+def test_constructors_fill_in_every_key():
+    assert tool_call(name="f", args={}, id="1") == {"name": "f", "args": {}, "id": "1", "type": "tool_call"}
+    assert invalid_tool_call(name="f", args="{", id="1", error="e") == {
+        "name": "f",
+        "args": "{",
+        "id": "1",
+        "error": "e",
+        "type": "invalid_tool_call",
+    }
+    assert tool_call_chunk(args="{", index="3") == {
+        "name": None,
+        "args": "{",
+        "id": None,
+        "index": 3,
+        "type": "tool_call_chunk",
+    }
+
+
+def test_b4_every_call_of_a_reply_gets_an_id():
+    reply = AIMessage(
+        "",
+        id="m",
+        tool_calls=[tool_call(name="f", args={}, id=None), tool_call(name="g", args={}, id="kept")],
+        invalid_tool_calls=[invalid_tool_call(name="h", args="{", id="")],
+    )
+    named = ensure_call_ids(reply)
+    ids = [call["id"] for call in (*named.tool_calls, *named.invalid_tool_calls)]
+    assert all(ids) and len(set(ids)) == 3 and ids[1] == "kept"
+    assert reply.tool_calls[0]["id"] is None, "the reply itself is not changed"
+    assert named.id == "m"
+
+
+def test_b4_calls_that_share_an_id_are_told_apart():
+    reply = AIMessage("", tool_calls=[tool_call(name="f", args={"x": n}, id="call_0") for n in range(3)])
+    ids = [call["id"] for call in ensure_call_ids(reply).tool_calls]
+    assert ids[0] == "call_0" and len(set(ids)) == 3
+
+
+def test_b4_blocks_that_show_a_call_carry_its_new_id():
+    reply = AIMessage(
+        [
+            {"type": "text", "text": "x"},
+            {"type": "tool_use", "name": "f", "input": {}, "id": None},
+            {"type": "tool_use", "name": "f", "input": {"y": 1}, "id": None},
+        ]
+    )
+    named = ensure_call_ids(reply)
+    assert [block["id"] for block in named.content[1:]] == [call["id"] for call in named.tool_calls]
+    assert all(call["id"] for call in named.tool_calls)
+
+
+def test_a_reply_with_nothing_missing_is_the_same_object():
+    for reply in (AIMessage("x"), AIMessage("", tool_calls=[tool_call(name="f", args={}, id="1")])):
+        assert ensure_call_ids(reply) is reply
+
+
+def test_b4_chunks_get_ids_as_well():
+    chunk = AIMessageChunk("", tool_call_chunks=[tool_call_chunk(name="f", args="{}", index=0)])
+    named = ensure_call_ids(chunk)
+    assert isinstance(named, AIMessageChunk) and named.tool_calls[0]["id"]

@@ -1,0 +1,147 @@
+"""What every message can do."""
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+
+from runwell.errors import InvalidInput
+from runwell.messages import (
+    AIMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+
+def test_a_message_is_built_from_its_content_in_three_ways():
+    assert HumanMessage("hi") == HumanMessage(content="hi") == HumanMessage(content="hi", additional_kwargs={})
+    blocks = [{"type": "text", "text": "hi"}]
+    assert HumanMessage(blocks).content == blocks
+    assert HumanMessage(content_blocks=blocks) == HumanMessage(blocks)
+
+
+def test_types_are_the_names_of_the_field():
+    messages = [
+        HumanMessage("x"),
+        AIMessage("x"),
+        SystemMessage("x"),
+        ToolMessage("x", tool_call_id="1"),
+        ChatMessage("x", role="critic"),
+        FunctionMessage("x", name="f"),
+        RemoveMessage(id="1"),
+    ]
+    assert [each.type for each in messages] == ["human", "ai", "system", "tool", "chat", "function", "remove"]
+    assert all(dataclasses.is_dataclass(each) for each in messages)
+
+
+def test_equality_is_by_class_and_fields():
+    assert HumanMessage("x") != AIMessage("x")
+    assert HumanMessage("x", id="1") != HumanMessage("x", id="2")
+    assert HumanMessage("x", id="1") == HumanMessage("x", id="1")
+
+
+def test_text_joins_the_texts_of_blocks():
+    message = AIMessage(
+        ["a", {"type": "text", "text": "b"}, {"type": "reasoning", "reasoning": "no"}, {"type": "image", "url": "u"}]
+    )
+    assert message.text == "ab"
+    assert HumanMessage("plain").text == "plain"
+
+
+@pytest.mark.parametrize("content", [3, {"type": "text", "text": "x"}, [3], None, [["x"]]])
+def test_content_of_another_kind_is_refused_where_it_is_written(content):
+    with pytest.raises(InvalidInput, match="HumanMessage"):
+        HumanMessage(content)
+
+
+def test_both_content_and_blocks_are_refused():
+    with pytest.raises(InvalidInput, match="both"):
+        HumanMessage([{"type": "text", "text": "x"}], content_blocks=["y"])
+
+
+def test_a_model_message_may_consist_of_calls_alone():
+    message = AIMessage(tool_calls=[{"name": "f", "args": {}, "id": "1"}])
+    assert message.content == ""
+    assert message.tool_calls == [{"name": "f", "args": {}, "id": "1", "type": "tool_call"}]
+
+
+def test_calls_are_completed_without_changing_the_callers_dicts():
+    call = {"name": "f", "args": {"x": 1}}
+    message = AIMessage("", tool_calls=[call])
+    assert message.tool_calls == [{"name": "f", "args": {"x": 1}, "id": None, "type": "tool_call"}]
+    assert call == {"name": "f", "args": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    "call", [{"name": "f"}, {"args": {}}, {"name": "f", "args": "{}"}, {"name": None, "args": {}}, "f", 3]
+)
+def test_what_is_no_call_is_refused(call):
+    with pytest.raises(InvalidInput, match="tool call"):
+        AIMessage("", tool_calls=[call])
+
+
+def test_calls_that_stand_as_blocks_are_calls():
+    standard = AIMessage([{"type": "tool_call", "name": "f", "args": {"x": 1}, "id": "1"}])
+    vendor = AIMessage([{"type": "tool_use", "name": "f", "input": {"x": 1}, "id": "1"}])
+    assert standard.tool_calls == vendor.tool_calls == [{"name": "f", "args": {"x": 1}, "id": "1", "type": "tool_call"}]
+    told = AIMessage([{"type": "tool_use", "name": "f", "input": {"x": 1}, "id": "1"}], tool_calls=[])
+    assert told.tool_calls == []
+
+
+def test_a_result_needs_the_id_of_its_call():
+    with pytest.raises(InvalidInput, match="tool_call_id=None"):
+        ToolMessage("x")
+    with pytest.raises(InvalidInput, match="'maybe'"):
+        ToolMessage("x", tool_call_id="1", status="maybe")
+
+
+def test_remove_and_chat_need_what_makes_them_meaningful():
+    with pytest.raises(InvalidInput, match="id of a message"):
+        RemoveMessage(id=None)
+    with pytest.raises(InvalidInput, match="role"):
+        ChatMessage("x")
+
+
+def test_copy_changes_only_what_is_said_and_checks_it():
+    original = AIMessage("x", id="1", response_metadata={"model": "m"})
+    changed = original.model_copy(update={"content": "y", "tool_calls": [{"name": "f", "args": {}, "id": "2"}]})
+    assert original.content == "x" and original.tool_calls == []
+    assert changed.content == "y" and changed.id == "1" and changed.response_metadata == {"model": "m"}
+    assert changed.tool_calls[0]["type"] == "tool_call"
+    with pytest.raises(InvalidInput, match="did you mean 'content'"):
+        original.model_copy(update={"contents": "y"})
+    with pytest.raises(InvalidInput):
+        original.model_copy(update={"content": 3})
+
+
+def test_a_deep_copy_shares_nothing():
+    original = HumanMessage([{"type": "text", "text": "x"}])
+    shallow, deep = original.model_copy(), original.model_copy(deep=True)
+    original.content[0]["text"] = "changed"
+    assert shallow.content[0]["text"] == "changed" and deep.content[0]["text"] == "x"
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_copies_of_the_standard_library_are_equal(again):
+    for message in (HumanMessage("x", id="1"), ToolMessage("r", tool_call_id="1", artifact={"a": 1}, status="error")):
+        assert again(message) == message
+
+
+def test_repr_shows_what_was_said_and_no_defaults():
+    assert repr(HumanMessage("hi")) == "HumanMessage(content='hi')"
+    assert repr(ToolMessage("r", tool_call_id="1", status="error")) == (
+        "ToolMessage(content='r', tool_call_id='1', status='error')"
+    )
+
+
+def test_patterns_match_on_fields():
+    match AIMessage("hi", id="7"):
+        case AIMessage(content=str(text), id="7"):
+            assert text == "hi"
+        case _:
+            pytest.fail("no match")
