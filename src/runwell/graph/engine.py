@@ -236,7 +236,16 @@ class Run:
             scope.records = dict(record.records)
         CURRENT_TASK.set(scope)
         try:
-            writes = await self._attempts(node, planned, runtime, scope)
+            ambient = CURRENT.get()
+            observed = None
+            if ambient is not None and ambient.handlers:
+                observed = open_run("node", node.name, planned.arg if planned.sent else self.values)
+            if observed is None:
+                writes = await self._result(node, planned, runtime, scope)
+            else:
+                with observed:
+                    writes = await self._result(node, planned, runtime, scope)
+                    observed.end(as_update(writes))
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise
@@ -301,11 +310,18 @@ class Run:
             await self._save(pending)
             self.head = pending.id
 
-    async def _attempts(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+    async def _result(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+        """Run a node, again as its retry policy says; gives its writes."""
         attempt = 1
         while True:
             try:
-                return await self._once(node, planned, runtime, scope)
+                if node.flow is not None:
+                    return await self._finish(node, await node.flow(Task(self, planned, runtime, scope)), runtime)
+                if node.subgraph is not None:
+                    return await self._nested(node, planned, scope)
+                state = planned.arg if planned.sent else node.schema.view(self.values)
+                called = node.callee if not node.wants else node.bound(runtime)
+                return await self._finish(node, await Call(called, state, timeout=node.timeout), runtime)
             except Exception as error:
                 retry = node.retry
                 if retry is None or attempt >= retry.max_attempts or not retry.retries(error):
@@ -314,28 +330,6 @@ class Run:
                 attempt += 1
                 scope.asked = 0
                 runtime.execution_info.attempt = attempt
-
-    async def _once(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
-        ambient = CURRENT.get()
-        if ambient is None or not ambient.handlers:
-            return await self._work(node, planned, runtime, scope)
-        observed = open_run("node", node.name, planned.arg if planned.sent else self.values)
-        if observed is None:
-            return await self._work(node, planned, runtime, scope)
-        with observed:
-            writes = await self._work(node, planned, runtime, scope)
-            observed.end(as_update(writes))
-        return writes
-
-    async def _work(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
-        if node.flow is not None:
-            result = await node.flow(Task(self, planned, runtime, scope))
-        elif node.subgraph is not None:
-            return await self._nested(node, planned, scope)
-        else:
-            state = planned.arg if planned.sent else node.schema.view(self.values)
-            result = await Call(node.bound(runtime), state, timeout=node.timeout)
-        return await self._finish(node, result, runtime)
 
     async def _finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:
         """A node's return as writes, and where its conditional edges lead."""
