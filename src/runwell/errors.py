@@ -212,9 +212,7 @@ class MissingExtra(UsageError, ImportError):
     code = "RW111"
 
     def __init__(self, what: str, extra: str) -> None:
-        UsageError.__init__(
-            self, f"{what} needs a part that is not installed.", hint=f'pip install "runwell[{extra}]"'
-        )
+        UsageError.__init__(self, f"{what} needs a part that is not installed.", hint=f'pip install "runwell[{extra}]"')
         self.extra = extra
 
 
