@@ -262,6 +262,21 @@ def test_async_handlers_run_on_the_callers_loop_even_for_plain_steps_in_threads(
     assert loops == {asyncio.run(main())}
 
 
+def test_a_plain_call_in_async_code_does_not_wait_for_the_loop_it_holds_up():
+    tree = AsyncTree()
+    both = RunnableParallel(a=named("a"), b=named("b", lambda v: named("c").invoke(v)))
+
+    async def outer(value):
+        return both.invoke(value)
+
+    async def main():
+        return await asyncio.wait_for(RunnableLambda(outer).ainvoke(1, {"callbacks": [tree]}), 30)
+
+    assert asyncio.run(main()) == {"a": 1, "b": 1}
+    assert tree.parents["c"] == "b"
+    assert tree.log[-1] == ("end", "outer", {"a": 1, "b": 1})
+
+
 def test_observing_attaches_to_everything_inside(driver):
     tree = Tree()
     with observing(tree):

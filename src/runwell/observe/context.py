@@ -61,12 +61,14 @@ class RunContext:
     `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
     `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
     `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
-    although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step.
+    although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step. `home` is the async
+    run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
     """
 
     __slots__ = (
         "configurable",
         "handlers",
+        "holds_loop",
         "home",
         "kind",
         "max_concurrency",
@@ -108,6 +110,7 @@ class RunContext:
         self.recursion_limit = recursion_limit
         self.home = home
         self.started = 0.0
+        self.holds_loop = False
         self.wants_tokens = False
         self.wants_chunks = False
         for handler in handlers:

@@ -102,7 +102,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
     """
     if not config:
         assert parent is not None
-        return RunContext(
+        child = RunContext(
             run_id=new_run_id() if parent.handlers else None,
             parent=_watched(parent),
             name=name,
@@ -115,6 +115,8 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
             recursion_limit=parent.recursion_limit,
             home=parent.home,
         )
+        child.holds_loop = parent.holds_loop
+        return child
     check_config(config)
     get = config.get
     if parent is None:
@@ -137,7 +139,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
             run_id = UUID(run_id)
         except ValueError:
             raise InvalidConfig(f"Config key 'run_id' wants a UUID, not {run_id!r}.") from None
-    return RunContext(
+    child = RunContext(
         run_id=(run_id or new_run_id()) if handlers else None,
         parent=_watched(parent),
         name=get("run_name") or name,
@@ -150,6 +152,8 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
         recursion_limit=get("recursion_limit") or limit,
         home=parent.home if parent is not None else None,
     )
+    child.holds_loop = parent is not None and parent.holds_loop
+    return child
 
 
 def _watched(parent: RunContext | None) -> RunContext | None:

@@ -6,7 +6,6 @@ One class serves plain and `async` code: handlers are called at once, and what t
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "adispatch_custom_event", "dispatch_custom_event", "observing", "open_run", "record_decision", "tell"]
 
 T = TypeVar("T")
-
-log = logging.getLogger("runwell.observe")
 
 MODEL_KINDS = frozenset({"chat_model", "llm"})
 
@@ -96,6 +93,10 @@ class Run:
             tell(context, event)
 
     def __enter__(self) -> Self:
+        context = self.context
+        home = context.home
+        if home is not None and home is not self and home.loop is _running_loop():
+            context.holds_loop = True
         self.start()
         self._token = CURRENT.set(self.context)
         return self
@@ -188,6 +189,7 @@ class Run:
             self.loop = asyncio.get_running_loop()
             self.pending = deque()
             self.context.home = self
+            self.context.holds_loop = False
 
     async def flush(self) -> None:
         """Await what handlers left to be awaited."""
@@ -215,7 +217,9 @@ def tell(context: RunContext, event: Event) -> None:
 def _failed(handler: Any, error: Exception) -> None:
     if getattr(handler, "raise_error", False):
         raise error
-    log.error("%s failed in %r; the run goes on", handler, error, exc_info=error)
+    import logging  # here: most programs never need it, and it is not small
+
+    logging.getLogger("runwell.observe").error("%s failed in %r; the run goes on", handler, error, exc_info=error)
 
 
 async def _finish(waiting: list[tuple[Any, Awaitable[Any]]]) -> None:
@@ -231,17 +235,23 @@ def _await_somewhere(context: RunContext, waiting: list[tuple[Any, Awaitable[Any
     another thread's, else on a loop of our own."""
     home = context.home
     if home is not None and home.loop is not None and home.pending is not None:
-        asyncio = sys.modules["asyncio"]
-        if asyncio._get_running_loop() is home.loop:
-            home.pending.extend(waiting)
+        if context.holds_loop or _running_loop() is home.loop:
+            home.pending.extend(waiting)  # waiting for the loop here would be waiting for ourselves
             return
         if home.loop.is_running():
+            import asyncio
+
             asyncio.run_coroutine_threadsafe(_finish(waiting), home.loop).result()
             return
     from runwell.drivers import call_sync
     from runwell.effects import Callee
 
     call_sync(Callee(None, _finish), waiting)
+
+
+def _running_loop() -> Any:
+    aio = sys.modules.get("asyncio")
+    return aio._get_running_loop() if aio is not None else None
 
 
 class _WatchedStream(Iterator[T]):
