@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from runwell.errors import InvalidInput, ModelError, OutsideError, UsageError
+from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.fields import KeywordFields
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
+from runwell.models.reply import (
+    as_chunk,
+    as_result,
+    from_cache,
+    from_plain,
+    from_thread,
+    in_place,
+    message_of,
+    new_id,
+    nothing_came,
+    reporter_of,
+    text_of,
+    whole,
+)
 from runwell.models.retry import RetryPolicy
 from runwell.observe.run import Run, open_run
 from runwell.runnables.runnable import Runnable
@@ -26,8 +39,6 @@ __all__ = ["BaseChatModel", "LanguageModelInput"]
 
 LanguageModelInput = Any
 """What a model takes: a text, a list of messages (or texts, pairs and dicts that stand for them), or a prompt value."""
-
-T = TypeVar("T")
 
 _WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
 
@@ -161,7 +172,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         run = self._open(messages, config)
         if run is None:
             return self._chunks(messages, stop, kwargs, None)
-        return run.watch(partial(self._chunks, messages, stop, kwargs, run), _whole, _text)
+        return run.watch(partial(self._chunks, messages, stop, kwargs, run), whole, text_of)
 
     def astream(
         self,
@@ -176,7 +187,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         run = self._open(messages, config)
         if run is None:
             return self._achunks(messages, stop, kwargs, None)
-        return run.awatch(partial(self._achunks, messages, stop, kwargs, run), _whole, _text)
+        return run.awatch(partial(self._achunks, messages, stop, kwargs, run), whole, text_of)
 
     def generate(
         self,
@@ -187,7 +198,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> LLMResult:
         """The answers to several inputs, as generations."""
         config: Any = {"callbacks": callbacks} if callbacks else None
-        return _as_result(self.batch(list(messages), config, stop=stop, **kwargs))
+        return as_result(self.batch(list(messages), config, stop=stop, **kwargs))
 
     async def agenerate(
         self,
@@ -198,7 +209,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> LLMResult:
         """As `generate`."""
         config: Any = {"callbacks": callbacks} if callbacks else None
-        return _as_result(await self.abatch(list(messages), config, stop=stop, **kwargs))
+        return as_result(await self.abatch(list(messages), config, stop=stop, **kwargs))
 
     # -- deriving
 
@@ -300,13 +311,13 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             key = self._cache_key(messages, stop, kwargs)
             found = self.cache.lookup(*key)
             if found:
-                return _from_cache(found, run)
+                return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
             for chunk in self._chunks(messages, stop, kwargs, run):
                 run.token(chunk, chunk.text)
                 chunks.append(chunk)
-            message = _whole(chunks)
+            message = whole(chunks)
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._attempt, messages, stop, kwargs, run)
@@ -327,13 +338,13 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             key = self._cache_key(messages, stop, kwargs)
             found = await self.cache.alookup(*key)
             if found:
-                return _from_cache(found, run)
+                return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
             async for chunk in self._achunks(messages, stop, kwargs, run):
                 run.token(chunk, chunk.text)
                 chunks.append(chunk)
-            message = _whole(chunks)
+            message = whole(chunks)
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._aattempt, messages, stop, kwargs, run)
@@ -353,10 +364,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if self.rate_limiter is not None:
             self.rate_limiter.acquire(blocking=True)
         if "_generate" in writes:
-            return self._generate(messages, stop=stop, run_manager=_reporter(run), **kwargs)
+            return self._generate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
         if "_agenerate" in writes and "_stream" not in writes:
-            return _from_plain(partial(self._agenerate, messages, stop=stop, run_manager=_reporter(run), **kwargs))
-        return _whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
+            return from_plain(partial(self._agenerate, messages, stop=stop, run_manager=reporter_of(run), **kwargs))
+        return whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
 
     async def _aattempt(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
@@ -365,11 +376,11 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if self.rate_limiter is not None:
             await self.rate_limiter.aacquire(blocking=True)
         if "_agenerate" in writes:
-            return await self._agenerate(messages, stop=stop, run_manager=_reporter(run), **kwargs)
+            return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
         if "_generate" in writes and "_astream" not in writes:
-            call = partial(self._generate, messages, stop=stop, run_manager=_reporter(run), **kwargs)
-            return call() if self.never_blocks else await _in_worker(call)
-        return _whole([self._chunk(piece, "", False) async for piece in self._apieces(messages, stop, kwargs)])
+            call = partial(self._generate, messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+            return call() if self.never_blocks else await from_thread(call)
+        return whole([self._chunk(piece, "", False) async for piece in self._apieces(messages, stop, kwargs)])
 
     def _streams(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether the answer to this call can come in pieces."""
@@ -392,7 +403,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             return self._astream(messages, stop=stop, **kwargs).__aiter__()
         source = self._stream(messages, stop=stop, **kwargs)
         if self.never_blocks:
-            return _in_place(source)
+            return in_place(source)
         from runwell.drivers.streams import iterate_async
 
         return iterate_async(source)
@@ -401,7 +412,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> Iterator[AIMessageChunk]:
         if self.cache is not None or not self._streams(kwargs):
-            yield _as_chunk(self._answer(messages, stop, kwargs, None))
+            yield as_chunk(self._answer(messages, stop, kwargs, None))
             return
         retries = kwargs.pop("max_retries", self.max_retries)
 
@@ -416,8 +427,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         except OutsideError as error:
             pieces, piece = self.retry_policy.go_on(error, start, run.retried if run else None, retries)
         if piece is None:
-            raise _nothing(self)
-        chunk_id = _new_id(run)
+            raise nothing_came(self)
+        chunk_id = new_id(run)
         try:
             yield self._chunk(piece, chunk_id, True)
             for piece in pieces:
@@ -431,7 +442,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AsyncIterator[AIMessageChunk]:
         if self.cache is not None or not self._streams(kwargs):
-            yield _as_chunk(await self._aanswer(messages, stop, kwargs, None))
+            yield as_chunk(await self._aanswer(messages, stop, kwargs, None))
             return
         retries = kwargs.pop("max_retries", self.max_retries)
 
@@ -446,8 +457,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         except OutsideError as error:
             pieces, piece = await self.retry_policy.ago_on(error, start, run.retried if run else None, retries)
         if piece is None:
-            raise _nothing(self)
-        chunk_id = _new_id(run)
+            raise nothing_came(self)
+        chunk_id = new_id(run)
         try:
             yield self._chunk(piece, chunk_id, True)
             async for piece in pieces:
@@ -461,7 +472,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def _chunk(self, piece: Any, chunk_id: str, first: bool) -> AIMessageChunk:
         """The message of a piece, under the id that all pieces of an answer share."""
-        chunk: AIMessageChunk = piece.message if isinstance(piece, ChatGenerationChunk) else _message_of(piece)
+        chunk: AIMessageChunk = piece.message if isinstance(piece, ChatGenerationChunk) else message_of(piece)
         if chunk.id is None and chunk_id:
             chunk.id = chunk_id
         if isinstance(piece, ChatGenerationChunk) and piece.generation_info:
@@ -478,11 +489,11 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             if generation.generation_info:
                 message.response_metadata = {**generation.generation_info, **message.response_metadata}
         else:
-            message = _message_of(result)
+            message = message_of(result)
         if isinstance(message, AIMessageChunk):
             message = message.to_message()
         if message.id is None:
-            message.id = _new_id(run)
+            message.id = new_id(run)
         self._name_model(message)
         return message  # type: ignore[no-any-return]
 
@@ -501,107 +512,3 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         from runwell.models.cache import cache_key
 
         return cache_key(messages, self._llm_type, self._identifying_params, stop, kwargs)
-
-
-def _new_id(run: Run | None) -> str:
-    run_id = run.run_id if run is not None else None
-    return f"run-{run_id}" if run_id is not None else f"run-{os.urandom(16).hex()}"
-
-
-def _whole(chunks: Sequence[AIMessageChunk]) -> AIMessage:
-    """The message that chunks add up to."""
-    if not chunks:
-        raise ModelError("The model's stream ended without an answer.")
-    total = chunks[0]
-    return (total + list(chunks[1:]) if len(chunks) > 1 else total).to_message()
-
-
-def _text(chunk: AIMessageChunk) -> str:
-    return chunk.text
-
-
-def _as_chunk(message: AIMessage) -> AIMessageChunk:
-    """A whole answer as the only chunk of a stream."""
-    fields = {
-        name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")
-    }
-    from runwell.messages.calls import fragment_of
-
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    fragments = [{**fragment_of(call), "index": place} for place, call in enumerate(calls)]
-    return AIMessageChunk(**fields, tool_call_chunks=fragments or None, chunk_position="last")
-
-
-def _message_of(result: Any) -> Any:
-    if isinstance(result, BaseMessage):
-        return result
-    if isinstance(result, str):
-        return AIMessage(result)
-    raise UsageError(
-        f"A chat model gave {result!r}.",
-        hint="`_generate` returns ChatResult(generations=[ChatGeneration(message=AIMessage(...))]); `_stream` yields "
-        "ChatGenerationChunk(message=AIMessageChunk(...)).",
-    )
-
-
-def _nothing(model: BaseChatModel) -> ModelError:
-    return ModelError(f"{model!r}: the stream ended without an answer.")
-
-
-def _from_cache(found: Any, run: Run | None) -> AIMessage:
-    """A stored answer under an id of its own: a history may hold the same answer twice. It took no tokens this time."""
-    update = {"id": _new_id(run), "usage_metadata": None}
-    return found[0].message.model_copy(update=update)  # type: ignore[no-any-return]
-
-
-def _as_result(messages: Sequence[AIMessage]) -> LLMResult:
-    return LLMResult(generations=[[ChatGeneration(message)] for message in messages])
-
-
-def _from_plain(call: Callable[[], Any]) -> Any:
-    from runwell.drivers.sync import call_sync
-    from runwell.effects import Callee
-
-    return call_sync(Callee(None, call))
-
-
-async def _in_worker(call: Callable[[], T]) -> T:
-    from runwell.drivers.aio import in_worker
-
-    return await in_worker(call)
-
-
-async def _in_place(source: Iterator[T]) -> AsyncIterator[T]:
-    for item in source:
-        yield item
-
-
-class _Reporter:
-    """The `run_manager` of an observed call: passes tokens on. Its method may be awaited or not."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    @property
-    def run_id(self) -> Any:
-        return self._run.run_id
-
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, **kwargs: Any) -> _Told:
-        self._run.token(chunk if chunk is not None else AIMessageChunk(token), token)
-        return _TOLD
-
-
-class _Told:
-    __slots__ = ()
-
-    def __await__(self) -> Iterator[None]:
-        return iter(())
-
-
-_TOLD = _Told()
-
-
-def _reporter(run: Run | None) -> _Reporter | None:
-    return _Reporter(run) if run is not None and run.watched else None
