@@ -264,13 +264,24 @@ def test_async_handlers_run_on_the_callers_loop_even_for_plain_steps_in_threads(
 
 def test_a_plain_call_in_async_code_does_not_wait_for_the_loop_it_holds_up():
     tree = AsyncTree()
-    both = RunnableParallel(a=named("a"), b=named("b", lambda v: named("c").invoke(v)))
+    b_began = threading.Event()
+
+    class Began(BaseCallbackHandler):
+        def on_chain_start(self, *args, **kwargs):
+            if kwargs["name"] == "b":
+                b_began.set()
+
+    def first(value):
+        assert b_began.wait(10)
+        return value
+
+    both = RunnableParallel(a=named("a", first), b=named("b", lambda v: named("c").invoke(v)))
 
     async def outer(value):
         return both.invoke(value)
 
     async def main():
-        return await asyncio.wait_for(RunnableLambda(outer).ainvoke(1, {"callbacks": [tree]}), 30)
+        return await RunnableLambda(outer).ainvoke(1, {"callbacks": [Began(), tree]})
 
     assert asyncio.run(main()) == {"a": 1, "b": 1}
     assert tree.parents["c"] == "b"
