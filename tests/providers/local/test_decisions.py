@@ -214,7 +214,8 @@ def test_the_chat_model_streams_calls_and_text(scripted: Scripted) -> None:
     model = LocalChatModel().bind_tools(TOOLS)
     whole = model.invoke("Find x")
     assert [(call["name"], call["args"]) for call in whole.tool_calls] == [("find", {"query": "x"})]
-    assert whole.usage_metadata == {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12}
+    assert whole.usage_metadata is not None
+    assert whole.usage_metadata["total_tokens"] == 12
     assert whole.response_metadata["finish_reason"] == "tool_calls"
     history = [HumanMessage("Find x"), whole, ToolMessage("here", tool_call_id=whole.tool_calls[0]["id"])]
     assert [chunk.content for chunk in model.stream(history)] == ["It is\n", "here.", ""]

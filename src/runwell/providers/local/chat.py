@@ -16,7 +16,7 @@ from runwell.models.openai_wire import message_from_wire, messages_to_wire, usag
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import ModelProfile
 from runwell.providers.local.catalogue import DEFAULT_CHAT, MODELS, find, is_gguf_path, own_file
-from runwell.providers.local.completion import Call, Calls, End, LocalRuntime, Settings, Text
+from runwell.providers.local.completion import Call, Calls, LocalRuntime, Settings, Text
 from runwell.providers.local.runtime import (
     DEFAULT_CONTEXT,
     DEFAULT_MAX_TOKENS,
@@ -120,7 +120,7 @@ class LocalChatModel(BaseChatModel):
     ) -> ChatResult:
         text, calls, end = self._runtime.complete(messages_to_wire(messages), **self._options(stop, kwargs))
         wire = {"content": text, "tool_calls": [_call(call) for call in calls]}
-        message = message_from_wire(wire, _usage(end))
+        message = message_from_wire(wire, end.usage.to_wire())
         return ChatResult([ChatGeneration(message, {"finish_reason": end.reason})])
 
     def _stream(
@@ -136,7 +136,7 @@ class LocalChatModel(BaseChatModel):
                         chunk = tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
                         yield ChatGenerationChunk(AIMessageChunk("", tool_call_chunks=[chunk]))
                 else:
-                    last = AIMessageChunk("", usage_metadata=usage_from_wire(_usage(event)))
+                    last = AIMessageChunk("", usage_metadata=usage_from_wire(event.usage.to_wire()))
                     yield ChatGenerationChunk(last, {"finish_reason": event.reason})
 
     def _options(self, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +153,3 @@ class LocalChatModel(BaseChatModel):
 
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def _usage(end: End) -> dict[str, int]:
-    return {"prompt_tokens": end.usage.input_tokens, "completion_tokens": end.usage.output_tokens}

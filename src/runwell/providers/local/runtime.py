@@ -53,15 +53,26 @@ class EngineOptions:
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens of one or several generations."""
+    """Tokens of one or several generations. `cached_tokens` of the input were read before and cost next to nothing."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
     def add(self, other: Usage | None) -> None:
         if other is not None:
             self.input_tokens += other.input_tokens
             self.output_tokens += other.output_tokens
+            self.cached_tokens += other.cached_tokens
+
+    def to_wire(self) -> dict[str, Any]:
+        """As OpenAI's API says it."""
+        return {
+            "prompt_tokens": self.input_tokens,
+            "completion_tokens": self.output_tokens,
+            "total_tokens": self.input_tokens + self.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+        }
 
 
 @dataclass(slots=True)
@@ -236,8 +247,11 @@ class Engine:
                 yield Delta(usage=usage)
 
 
-def _usage(reported: Mapping[str, int] | None) -> Usage | None:
-    return Usage(reported["prompt_tokens"], reported["completion_tokens"]) if reported else None
+def _usage(reported: Mapping[str, Any] | None) -> Usage | None:
+    if not reported:
+        return None
+    cached = (reported.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    return Usage(reported["prompt_tokens"], reported["completion_tokens"], cached)
 
 
 def _translate(error: BaseException) -> BaseException:

@@ -353,11 +353,6 @@ def _told(error: Exception) -> tuple[int, dict[str, Any]]:
 # -- the format
 
 
-def _usage(end: End) -> dict[str, int]:
-    used, made = end.usage.input_tokens, end.usage.output_tokens
-    return {"prompt_tokens": used, "completion_tokens": made, "total_tokens": used + made}
-
-
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
@@ -378,7 +373,7 @@ def _whole(events: Iterator[Text | Calls | End], head: Mapping[str, Any]) -> dic
         message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": end.reason if end else "stop", "logprobs": None}
     answer = {**head, "object": "chat.completion", "choices": [choice]}
-    return {**answer, "usage": _usage(end)} if end else answer
+    return {**answer, "usage": end.usage.to_wire()} if end else answer
 
 
 def _chunks(
@@ -397,5 +392,5 @@ def _chunks(
         else:
             yield chunk(dict(role), event.reason)
             if with_usage:
-                yield {**head, "object": "chat.completion.chunk", "choices": [], "usage": _usage(event)}
+                yield {**head, "object": "chat.completion.chunk", "choices": [], "usage": event.usage.to_wire()}
         role = {}
