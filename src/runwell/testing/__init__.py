@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runwell.testing.effects import EnumeratingDriver, Killed, kills
     from runwell.testing.models import (
         DeterministicFakeEmbedding,
         FakeChatModel,
@@ -21,25 +22,31 @@ if TYPE_CHECKING:
 _HOME = {
     "CheckpointSaverSuite": "runwell.testing.savers",
     "DeterministicFakeEmbedding": "runwell.testing.models",
+    "EnumeratingDriver": "runwell.testing.effects",
     "FakeChatModel": "runwell.testing.models",
     "FakeEmbeddings": "runwell.testing.models",
     "FakeListChatModel": "runwell.testing.models",
     "FakeMessagesListChatModel": "runwell.testing.models",
     "FakeRequest": "runwell.testing.models",
     "GenericFakeChatModel": "runwell.testing.models",
+    "Killed": "runwell.testing.effects",
     "ParrotFakeChatModel": "runwell.testing.models",
+    "kills": "runwell.testing.effects",
 }
 
 __all__ = [
     "CheckpointSaverSuite",
     "DeterministicFakeEmbedding",
+    "EnumeratingDriver",
     "FakeChatModel",
     "FakeEmbeddings",
     "FakeListChatModel",
     "FakeMessagesListChatModel",
     "FakeRequest",
     "GenericFakeChatModel",
+    "Killed",
     "ParrotFakeChatModel",
+    "kills",
 ]
 
 
