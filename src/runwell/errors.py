@@ -48,7 +48,6 @@ Signal (BaseException)            control flow that `except Exception` must not 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -112,6 +111,8 @@ __all__ = [
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'search'?"` for a near miss of `name` among `known`, else an empty string."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 from runwell.errors import GraphInterrupt, InvalidResume, NoCheckpointer, UsageError
@@ -15,6 +14,8 @@ __all__ = ["answers_for", "interrupt", "interrupt_id", "record"]
 
 def interrupt_id(scope: TaskScope, index: int) -> str:
     """A question's id: the same whenever this task asks its `index`-th question again."""
+    from hashlib import blake2b  # loads OpenSSL, 3.5 MiB, which a program that never pauses does without
+
     return blake2b(f"{scope.path}#{index}".encode(), digest_size=16).hexdigest()
 
 

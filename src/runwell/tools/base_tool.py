@@ -15,16 +15,16 @@ from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import Command
 from runwell.runnables.runnable import Runnable
-from runwell.tools.definition import Definition, check_name, define
 from runwell.tools.explain import Problem, message, shorten
 from runwell.tools.fields import WithFields
 from runwell.tools.injected import NOTHING, ToolRuntime, ambient_runtime
 from runwell.tools.json_schema import copy_json
 from runwell.tools.result import to_content
-from runwell.tools.signature import UnresolvedName
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from runwell.tools.definition import Definition
 
 __all__ = ["ArgsSchema", "BaseTool", "Handler"]
 
@@ -105,6 +105,8 @@ class BaseTool(WithFields, Runnable[Any, Any]):
 
     def _read(self) -> Definition:
         """Work out everything about the tool."""
+        from runwell.tools.definition import define
+
         callee = self._callee()
         function: Any = callee.sync or callee.aio
         kind = type(self)
@@ -124,6 +126,10 @@ class BaseTool(WithFields, Runnable[Any, Any]):
         return f"{type(self).__qualname__} ({type(self).__module__})"
 
     def _define(self, *, wait: bool = False) -> Definition | None:
+        # Working out a tool takes pydantic. A program that only imports this module does not pay for it.
+        from runwell.tools.definition import check_name
+        from runwell.tools.signature import UnresolvedName
+
         check_name(self.name, self._place())
         try:
             made = self._read()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any, ClassVar
-
-from pydantic import Field
-from pydantic.fields import FieldInfo
-from typing_extensions import dataclass_transform
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from runwell.errors import InvalidInput, nearest
 from runwell.tools.injected import NOTHING
+
+if TYPE_CHECKING:
+    from pydantic import Field
+else:
+    Field = None  # named for type checkers; a class that uses pydantic's Field has loaded pydantic itself
 
 __all__ = ["WithFields"]
 
@@ -56,6 +58,7 @@ class WithFields:
 
 
 def _fresh(default: Any) -> Any:
-    if isinstance(default, FieldInfo):
+    pydantic = sys.modules.get("pydantic.fields")
+    if pydantic is not None and isinstance(default, pydantic.FieldInfo):
         return NOTHING if default.is_required() else default.get_default(call_default_factory=True)
     return copy.copy(default) if isinstance(default, (list, dict, set)) else default

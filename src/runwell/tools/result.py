@@ -6,8 +6,6 @@ import dataclasses
 from enum import Enum
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
-
 __all__ = ["TOOL_MESSAGE_BLOCK_TYPES", "is_content_block", "to_content", "to_text"]
 
 _SOURCES = ("url", "base64", "data", "file_id", "id", "source")
@@ -57,6 +55,8 @@ def to_text(value: Any) -> str:
         value = value.value
     if isinstance(value, str):
         return str.__str__(value)
+    from pydantic_core import PydanticSerializationError, to_json
+
     try:
         return to_json(value, inf_nan_mode="constants", bytes_mode="base64").decode()
     except (PydanticSerializationError, ValueError, RecursionError):

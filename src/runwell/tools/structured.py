@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, Self
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Self
 
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError
 from runwell.tools.base_tool import BaseTool
-from runwell.tools.definition import Definition, define
 from runwell.tools.progress import as_callable
 from runwell.tools.signature import describe_place, innermost
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from runwell.tools.definition import Definition
 
 __all__ = ["StructuredTool", "Tool", "create_schema_from_function"]
 
@@ -86,6 +88,8 @@ class StructuredTool(BaseTool):
         return describe_place(self.func if self.func is not None else self.coroutine)
 
     def _read(self) -> Definition:
+        from runwell.tools.definition import define
+
         function: Any = self.func if self.func is not None else self.coroutine
         callee = self._callee()
         return define(
