@@ -309,9 +309,8 @@ def test_the_finished_message_is_equal_to_one_that_was_never_streamed():
 
 def test_chunks_of_other_messages_add_up_too():
     assert HumanMessageChunk("a") + HumanMessageChunk("b") == HumanMessageChunk("ab")
-    assert (HumanMessageChunk("a") + [HumanMessageChunk("b"), HumanMessageChunk("c")]).to_message() == HumanMessage(
-        "abc"
-    )
+    several = [HumanMessageChunk("b"), HumanMessageChunk("c")]
+    assert (HumanMessageChunk("a") + several).to_message() == HumanMessage("abc")
     total = ToolMessageChunk("a", tool_call_id="1") + ToolMessageChunk(
         "b", tool_call_id="1", status="error", artifact=7
     )
@@ -344,6 +343,47 @@ def test_fields_of_a_sum_may_be_set():
     total.tool_calls = [{"name": "f", "args": {"x": 1}, "id": "a"}]
     again = total + AIMessageChunk("y")
     assert again.content == "xy" and again.id == "7" and again.tool_calls[0]["args"] == {"x": 1}
+
+
+def test_what_a_reader_does_to_a_sum_does_not_reach_the_chunk():
+    first = AIMessageChunk("a", additional_kwargs={"k": 1}, response_metadata={"m": 1})
+    several = [AIMessageChunk("b"), AIMessageChunk("c")]
+    for total in (first + AIMessageChunk("b"), first + several):
+        total.additional_kwargs["seen"] = total.response_metadata["seen"] = True
+    assert first.additional_kwargs == {"k": 1} and first.response_metadata == {"m": 1}
+
+
+class Raced(list):
+    """A list to which another thread adds just before we do."""
+
+    raced = False
+
+    def _race(self):
+        if not self.raced:
+            self.raced = True
+            list.append(self, self[-1])
+
+    def append(self, item):
+        self._race()
+        list.append(self, item)
+
+    def extend(self, items):
+        self._race()
+        list.extend(self, items)
+
+
+@pytest.mark.parametrize("fragments", [1, 2])
+def test_a_sum_that_another_thread_grew_at_the_same_moment_is_copied(fragments):
+    def piece(letter):
+        return AIMessageChunk(letter, tool_call_chunks=[call_chunk(None, letter, None, 0)] * fragments)
+
+    total = AIMessageChunk("a", tool_call_chunks=[call_chunk("f", "a", "i", 0)]) + AIMessageChunk(
+        "b", tool_call_chunks=[call_chunk(None, "b", None, 0)]
+    )
+    total._texts, total._fragments = Raced(total._texts), Raced(total._fragments)
+    grown = total + piece("c") + piece("d")
+    assert grown.content == "abcd"
+    assert grown.tool_call_chunks[0]["args"] == "ab" + "c" * fragments + "d" * fragments
 
 
 def test_two_threads_may_grow_one_sum():

@@ -336,7 +336,7 @@ def _part(
         else:
             high = middle - 1
     some = [_of_pieces(message, pieces, low, keep_end)] if low > 0 else []
-    return some if some and some[0].content and budget.fits(around(some)) else []
+    return some if some and some[0].content else []
 
 
 def _pieces(content: Content, split: Callable[[str], list[str]]) -> list[tuple[Any, str | None]]:
