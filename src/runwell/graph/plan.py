@@ -61,12 +61,12 @@ def apply_writes(
 ) -> dict[str, tuple[Any, Any]]:
     """What changes when tasks' writes, given as (node, writes) in task order, meet `values`.
 
-    Gives channel -> (old, new), `GONE` for none; `values` itself is left alone. Two writes to a channel without reducer
-    in one step raise `InvalidUpdateError` naming both nodes, as does an unknown channel.
+    Gives channel -> (old, new), `GONE` for none; `values` itself is left alone. Two tasks that replace one value in a
+    step raise `InvalidUpdateError` naming both nodes, as does an unknown channel. Within one task the last one stands.
     """
     changes: dict[str, tuple[Any, Any]] = {}
-    writer: dict[str, str] = {}
-    for node, pairs in writes:
+    writer: dict[str, tuple[int, str]] = {}
+    for task, (node, pairs) in enumerate(writes):
         for name, value in pairs:
             channel = channels.get(name)
             if channel is None:
@@ -77,19 +77,23 @@ def apply_writes(
                     hint=f"The state has {sorted(channels)}; add the key to the schema or correct the name.",
                 )
             old = changes[name][0] if name in changes else values.get(name, GONE)
-            if type(value) is Overwrite:
-                changes[name] = (old, value.value)
-            elif channel.reducer is not None:
+            if channel.reducer is not None and type(value) is not Overwrite:
                 changes[name] = (old, _reduced(channel, changes[name][1] if name in changes else old, value))
-            else:
-                if name in writer:
-                    raise InvalidUpdateError(
-                        f"Nodes {writer[name]!r} and {node!r} both wrote {name!r} in one step.",
-                        hint=f"Give {name!r} a reducer (Annotated[..., reducer]), or let only one of them write it.",
-                    )
-                changes[name] = (old, value)
-            writer[name] = node
+                continue
+            first = writer.setdefault(name, (task, node))
+            if first[0] != task:
+                raise _two_writers(name, first[1], node, channel)
+            changes[name] = (old, value.value if type(value) is Overwrite else value)
     return changes
+
+
+def _two_writers(name: str, first: str, second: str, channel: Channel) -> InvalidUpdateError:
+    who = f"Nodes {first!r} and {second!r} both" if first != second else f"Two tasks of node {first!r}"
+    if channel.reducer is None:
+        hint = f"Give {name!r} a reducer (Annotated[..., reducer]), or let only one of them write it."
+    else:
+        hint = f"Let only one of them Overwrite {name!r} in a step."
+    return InvalidUpdateError(f"{who} wrote {name!r} in one step.", hint=hint)
 
 
 def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
@@ -134,35 +138,40 @@ def plan_tasks(
     A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put
     off so far; they run once nothing else is left.
     """
-    tasks: dict[str, PlannedTask] = {}
+    tasks: dict[str | int, PlannedTask] = {}  # a node's own task under its name, Sends under their numbers
     progress = {name: list(sources) for name, sources in joins.items()}
+    left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand
 
     def add(node: str) -> None:
         if node != END:
             tasks.setdefault(node, PlannedTask(f"{step}:{node}", node))
 
-    sends = 0
+    def send(node: str, arg: Any) -> None:
+        number = len(tasks)
+        tasks[number] = PlannedTask(f"{step}:{node}:{number}", node, True, arg)
+
     for node, writes in ended:
         targets, by_edges = routes_of(blueprint, node, writes)
         for target in targets:
             if isinstance(target, Send):
-                tasks[f"{sends} {target.node}"] = PlannedTask(
-                    f"{step}:{target.node}:{sends}", target.node, True, target.arg
-                )
-                sends += 1
+                send(target.node, target.arg)
             else:
                 add(target)
-        if by_edges:
-            for join in blueprint.joins:
-                if node in join.sources:
-                    seen = progress.setdefault(join.name, [])
-                    if node not in seen:
-                        seen.append(node)
-                    if len(seen) == len(join.sources):
-                        del progress[join.name]
-                        add(join.target)
+        if by_edges and blueprint.joins and node not in left:
+            left.append(node)
+    for join in blueprint.joins:
+        seen = progress.get(join.name, [])
+        seen = [*seen, *(node for node in left if node in join.sources and node not in seen)]
+        if len(seen) == len(join.sources):
+            progress.pop(join.name, None)
+            add(join.target)
+        elif seen:
+            progress[join.name] = seen
     for task in waiting:
-        tasks.setdefault(task.node, PlannedTask(f"{step}:{task.node}", task.node))
+        if task.sent:
+            send(task.node, task.arg)
+        else:
+            add(task.node)
     return list(tasks.values()), progress
 
 
