@@ -321,7 +321,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         return [
             (name, _grown(channels[name], before.get(name), value))
             for name, value in result.items()
-            if name in channels and value is not before.get(name)
+            if name in channels and not (name in before and _same(value, before[name]))
         ]
 
     @staticmethod
@@ -427,6 +427,16 @@ def _grown(channel: Channel, before: Any, after: Any) -> Any:
     """What a nested graph's value adds, for a channel that merges lists: its new tail if the rest is untouched."""
     if channel.reducer is not None and isinstance(before, list) and isinstance(after, list):
         size = len(before)
-        if len(after) >= size and all(a is b for a, b in zip(before, after, strict=False)):
+        if len(after) >= size and all(_same(a, b) for a, b in zip(before, after, strict=False)):
             return after[size:]
     return after
+
+
+def _same(one: Any, other: Any) -> bool:
+    """The same value; when the nested graph was resumed, a value that it never touched is an equal one, read back."""
+    if one is other:
+        return True
+    try:
+        return (one == other) is True
+    except (TypeError, ValueError):  # a container of arrays cannot say
+        return False
