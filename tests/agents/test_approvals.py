@@ -64,7 +64,9 @@ def contents(result: Any) -> dict[str, str]:
 def test_a_gated_call_waits_and_says_what_it_is(run: Any, thread: Any) -> None:
     agent, _ = gated(BOTH)
     [question] = run.invoke(agent, GO, thread)["__interrupt__"]
-    assert [(r["name"], r["args"], r["id"]) for r in question.value["action_requests"]] == [("delete", {"path": "/tmp/x"}, "d")]
+    assert [(r["name"], r["args"], r["id"]) for r in question.value["action_requests"]] == [
+        ("delete", {"path": "/tmp/x"}, "d")
+    ]
     assert question.value["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     assert ran == []
 

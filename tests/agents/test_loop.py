@@ -209,7 +209,13 @@ def peek(query: str, state: Annotated[dict, InjectedState], runtime: ToolRuntime
 
 
 def test_e4_injected_inputs_are_filled_and_never_forged_or_mentioned(run: Any) -> None:
-    model = FakeChatModel(responses=[asks(call("peek", query="q", state={"messages": []}, runtime="forged")), asks(call("peek", "2")), "ok"])
+    model = FakeChatModel(
+        responses=[
+            asks(call("peek", query="q", state={"messages": []}, runtime="forged")),
+            asks(call("peek", "2")),
+            "ok",
+        ]
+    )
     result = run.invoke(create_agent(model, [peek]), say("go"), context="ctx")
     assert result["messages"][2].content == "q 2 1 ctx"
     assert "state" not in result["messages"][4].content and "runtime" not in result["messages"][4].content
@@ -272,7 +278,9 @@ def explode(kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["tool", "net", "file"])
 def test_e3_errors_of_the_outside_are_told_to_the_model(run: Any, kind: str) -> None:
-    result = run.invoke(create_agent(FakeChatModel(responses=[asks(call("explode", kind=kind)), "ok"]), [explode]), say("go"))
+    result = run.invoke(
+        create_agent(FakeChatModel(responses=[asks(call("explode", kind=kind)), "ok"]), [explode]), say("go")
+    )
     assert result["messages"][2].status == "error"
     assert result["messages"][-1].text == "ok"
 
@@ -293,7 +301,12 @@ def test_e3_the_rule_for_errors_can_be_chosen(run: Any, rule: Any, told: str) ->
 
 def test_e3_raise_lets_even_tool_errors_through(run: Any) -> None:
     with pytest.raises(ToolError):
-        run.invoke(create_agent(FakeChatModel(responses=[asks(call("explode", kind="tool"))]), [explode], on_tool_error="raise"), say("go"))
+        run.invoke(
+            create_agent(
+                FakeChatModel(responses=[asks(call("explode", kind="tool"))]), [explode], on_tool_error="raise"
+            ),
+            say("go"),
+        )
 
 
 def flaky_agent(saver: Any, responses: list[Any]) -> tuple[Any, list[bool], list[int]]:
@@ -379,9 +392,15 @@ def test_b8_a_long_result_keeps_head_and_tail_and_the_whole_as_artifact(run: Any
         """Long."""
         return "a" * 600 + "z" * 600
 
-    agent = create_agent(FakeChatModel(responses=[asks(call("long")), "ok"]), [long], limits=AgentLimits(max_tool_chars=300))
+    agent = create_agent(
+        FakeChatModel(responses=[asks(call("long")), "ok"]), [long], limits=AgentLimits(max_tool_chars=300)
+    )
     answer = run.invoke(agent, say("go"))["messages"][2]
-    assert answer.content.startswith("a" * 200) and answer.content.endswith("z" * 100) and "900 characters" in answer.content
+    assert (
+        answer.content.startswith("a" * 200)
+        and answer.content.endswith("z" * 100)
+        and "900 characters" in answer.content
+    )
     assert answer.artifact == "a" * 600 + "z" * 600
 
 
@@ -496,7 +515,9 @@ def test_g1_done_may_send_an_answer_back_with_a_reason(run: Any) -> None:
 
 
 def test_g1_being_sent_back_is_bounded_and_the_end_says_so(run: Any) -> None:
-    agent = create_agent(FakeChatModel(responses=["no"] * 9), done=lambda state: "Again.", limits=AgentLimits(max_sent_back=2))
+    agent = create_agent(
+        FakeChatModel(responses=["no"] * 9), done=lambda state: "Again.", limits=AgentLimits(max_sent_back=2)
+    )
     result = run.invoke(agent, say("go"))
     assert [m.text for m in result["messages"]].count("no") == 3
     assert "Again." in result["stopped"]

@@ -193,7 +193,9 @@ def test_a_model_hook_may_change_the_request_answer_itself_or_try_again(run: Any
     def short(request: ModelRequest, handler: Any) -> Any:
         return AIMessage("cached")
 
-    assert run.invoke(create_agent(FakeChatModel(responses=[]), middleware=[short]), GO)["messages"][-1].text == "cached"
+    assert (
+        run.invoke(create_agent(FakeChatModel(responses=[]), middleware=[short]), GO)["messages"][-1].text == "cached"
+    )
 
 
 def test_a4_a_hook_may_let_another_model_answer(run: Any) -> None:

@@ -62,7 +62,9 @@ GO = {"messages": [HumanMessage("go")]}
         (SCHEMA, "Size", {"n": 3}, {"n": 3}),
     ],
 )
-def test_every_kind_of_schema_gives_its_own_kind_of_value(run: Any, schema: Any, name: str, args: Any, value: Any) -> None:
+def test_every_kind_of_schema_gives_its_own_kind_of_value(
+    run: Any, schema: Any, name: str, args: Any, value: Any
+) -> None:
     model = FakeChatModel(responses=[asks(call(name, "1", **args))])
     result = run.invoke(create_agent(model, [read_file], response_format=schema), GO)
     assert result["structured_response"] == value
@@ -198,4 +200,6 @@ def test_a_schema_with_the_name_of_a_tool_is_refused() -> None:
 
     read_file_.__name__ = "read_file"
     with pytest.raises(DuplicateTool):
-        create_agent(FakeChatModel(responses=[]), [read_file], response_format=ToolStrategy({**SCHEMA, "title": "read_file"}))
+        create_agent(
+            FakeChatModel(responses=[]), [read_file], response_format=ToolStrategy({**SCHEMA, "title": "read_file"})
+        )

@@ -25,7 +25,9 @@ class Log(TypedDict):
 
 def loop(until: int) -> Any:
     graph = StateGraph(Count).add_node("bump", lambda state: {"count": state["count"] + 1}).add_edge(START, "bump")
-    return graph.add_conditional_edges("bump", lambda s: END if s["count"] >= until else "bump", ["bump", END]).compile()
+    return graph.add_conditional_edges(
+        "bump", lambda s: END if s["count"] >= until else "bump", ["bump", END]
+    ).compile()
 
 
 def test_f1_finishing_on_the_last_permitted_step_succeeds(run: Any) -> None:
@@ -160,7 +162,9 @@ def test_a_retry_policy_leaves_programming_errors_alone(run: Any) -> None:
         tries.append(1)
         raise KeyError("typo")
 
-    graph = StateGraph(Log).add_node("wrong", wrong, retry_policy=RetryPolicy(initial_interval=0)).add_edge(START, "wrong")
+    graph = (
+        StateGraph(Log).add_node("wrong", wrong, retry_policy=RetryPolicy(initial_interval=0)).add_edge(START, "wrong")
+    )
     with pytest.raises(KeyError):
         run.invoke(graph.compile(), {"log": []})
     assert len(tries) == 1
@@ -280,7 +284,9 @@ def test_graph_04_parallel_nested_graphs_write_only_their_own_keys(run: Any) -> 
     def sub(key: str) -> Any:
         return StateGraph(Shared).add_node("n", lambda s: {key: key}).add_edge(START, "n").compile()
 
-    graph = StateGraph(Shared).add_node("x", sub("s1")).add_node("y", sub("s2")).add_edge(START, "x").add_edge(START, "y")
+    graph = (
+        StateGraph(Shared).add_node("x", sub("s1")).add_node("y", sub("s2")).add_edge(START, "x").add_edge(START, "y")
+    )
     assert run.invoke(graph.compile(), {"a": "a", "s1": "", "s2": ""}) == {"a": "a", "s1": "s1", "s2": "s2"}
 
 
@@ -296,7 +302,9 @@ def test_graph_12_a_bound_config_is_merged_with_the_calls_and_never_changed(run:
 
     def node(state: Log) -> None:
         config = get_config()
-        seen.append((config["tags"], config["metadata"]["a"], config["configurable"]["k"], config["configurable"]["thread_id"]))
+        seen.append(
+            (config["tags"], config["metadata"]["a"], config["configurable"]["k"], config["configurable"]["thread_id"])
+        )
 
     bound_with = {"tags": ["t1"], "metadata": {"a": 1}, "configurable": {"k": 1}}
     graph = StateGraph(Log).add_node(node).add_edge(START, "node").compile(InMemorySaver()).with_config(bound_with)
