@@ -1,7 +1,7 @@
 """A run cut off between any two things it does goes on later as if nothing had happened.
 
-Each graph is killed before its first effect, before its second, and so on to its last; then someone resumes it who knows
-the thread and no more. The state must end as it would have, and no node whose result was saved may run again.
+Each graph is killed before its first effect, before its second, and so on to its last; then someone resumes it who
+knows the thread and no more. The state must end as it would have, and no node whose result was saved may run again.
 """
 
 from __future__ import annotations
@@ -198,11 +198,12 @@ def test_killed_before_any_effect_a_run_goes_on_where_it_was(build):
         else:
             assert before > 5
             break
-        safe = kept(driver, [], world.ran)
+        safe, so_far = kept(driver, [], world.ran), len(world.ran)
         del world.ran[:]
         result = to_the_end(world, None if world.saved() else {"n": 0})
         assert result == expected, driver.names()
         assert sorted([*safe, *world.ran]) == sorted(whole.ran), (safe, world.ran, driver.names())
+        assert so_far + len(world.ran) <= len(whole.ran) + 1, "only what was under way may run again"
 
 
 @pytest.mark.parametrize(("build", "answered"), [(asking, 0), (asking_twice_inside, 0), (asking_twice_inside, 1)])
@@ -225,11 +226,12 @@ def test_killed_while_an_answer_is_taken_in_nothing_is_lost(build, answered):
         else:
             assert before > 3
             break
-        safe = kept(driver, ran_before, world.ran)
+        safe, so_far = kept(driver, ran_before, world.ran), len(ran_before) + len(world.ran)
         del world.ran[:]
         result = to_the_end(world, None)
         assert result == expected, driver.names()
         assert sorted([*safe, *world.ran]) == sorted(whole.ran), (safe, world.ran, driver.names())
+        assert so_far + len(world.ran) <= len(whole.ran) + 1, "only what was under way may run again"
 
 
 @pytest.mark.parametrize("build", [chain, fan_out, nested])
