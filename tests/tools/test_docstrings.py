@@ -12,7 +12,7 @@ from pydantic import Field
 
 from runwell.errors import ToolDefinitionError
 from runwell.tools import ToolRuntime, tool
-from runwell.tools.docstring import read_docstring
+from runwell.schemas.docstring import read_docstring
 
 
 def google(query: str, top_k: int = 5) -> str:

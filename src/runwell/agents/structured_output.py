@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from runwell.errors import GraphError, InvalidInput, StructuredOutputError
-from runwell.models.structured import StructuredSchema
+from runwell.schemas.structured import StructuredSchema
 
 __all__ = [
     "AutoStrategy",

@@ -18,7 +18,7 @@ from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
-from runwell.tools.injected import ToolRuntime
+from runwell.tools.runtime import ToolRuntime
 
 __all__ = ["tool_node"]
 

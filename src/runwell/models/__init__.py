@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     )
     from runwell.models.profile import ModelProfile
     from runwell.models.retry import RetryPolicy
-    from runwell.models.structured import StructuredSchema
     from runwell.ports.embeddings import Embeddings
+    from runwell.schemas.structured import StructuredSchema
 
 _HOME = {
     "BaseCache": "runwell.models.cache",
@@ -37,7 +37,7 @@ _HOME = {
     "LanguageModelInput": "runwell.models.chat_model",
     "ModelProfile": "runwell.models.profile",
     "RetryPolicy": "runwell.models.retry",
-    "StructuredSchema": "runwell.models.structured",
+    "StructuredSchema": "runwell.schemas.structured",
     "init_chat_model": "runwell.models.init",
 }
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from runwell.errors import ModelRefusalError, OutputParserException
 from runwell.messages.message import AIMessage
-from runwell.models.structured import StructuredSchema
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.structured import StructuredSchema
 
 __all__ = ["AnswerParser", "answer_in"]
 

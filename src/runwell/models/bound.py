@@ -10,9 +10,9 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.answer import AnswerParser
 from runwell.models.strict_schema import strict_schema
-from runwell.models.structured import StructuredSchema
 from runwell.models.tool_schema import function_definition, tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.structured import StructuredSchema
 
 if TYPE_CHECKING:
     from runwell.models.chat_model import BaseChatModel

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from runwell.errors import InvalidInput, nearest
 from runwell.models.strict_schema import strict_schema
-from runwell.models.structured import StructuredSchema
-from runwell.models.typed_dicts import is_typed_dict
+from runwell.schemas.structured import StructuredSchema
+from runwell.schemas.typed_dicts import is_typed_dict
 
 __all__ = ["function_definition", "tool_choice_for", "tool_name"]
 

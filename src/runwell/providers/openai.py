@@ -405,7 +405,7 @@ def _response_format(asked: Any) -> Any:
     if isinstance(asked, Mapping):
         return asked
     from runwell.models.strict_schema import strict_schema
-    from runwell.models.structured import StructuredSchema
+    from runwell.schemas.structured import StructuredSchema
 
     read = StructuredSchema(asked)
     described = {"name": read.name, "schema": strict_schema(read.json_schema), "strict": True}

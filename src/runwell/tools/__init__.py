@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException
+    from runwell.schemas.injection import InjectedState, InjectedStore, InjectedToolArg, InjectedToolCallId
+    from runwell.schemas.json_schema import dereference_refs
     from runwell.tools.base_tool import ArgsSchema, BaseTool
     from runwell.tools.cost import ToolCost, tool_cost
     from runwell.tools.decorator import tool
-    from runwell.tools.injected import (
-        InjectedState,
-        InjectedStore,
-        InjectedToolArg,
-        InjectedToolCallId,
-        ToolRuntime,
-    )
-    from runwell.tools.json_schema import dereference_refs
     from runwell.tools.provider_tool import ProviderTool
     from runwell.tools.result import TOOL_MESSAGE_BLOCK_TYPES
     from runwell.tools.runnable_tool import convert_runnable_to_tool
+    from runwell.tools.runtime import ToolRuntime
     from runwell.tools.schema import (
         convert_to_anthropic_tool,
         convert_to_json_schema,
@@ -33,10 +28,10 @@ _HOME = {
     "TOOL_MESSAGE_BLOCK_TYPES": "runwell.tools.result",
     "ArgsSchema": "runwell.tools.base_tool",
     "BaseTool": "runwell.tools.base_tool",
-    "InjectedState": "runwell.tools.injected",
-    "InjectedStore": "runwell.tools.injected",
-    "InjectedToolArg": "runwell.tools.injected",
-    "InjectedToolCallId": "runwell.tools.injected",
+    "InjectedState": "runwell.schemas.injection",
+    "InjectedStore": "runwell.schemas.injection",
+    "InjectedToolArg": "runwell.schemas.injection",
+    "InjectedToolCallId": "runwell.schemas.injection",
     "ProviderTool": "runwell.tools.provider_tool",
     "StructuredTool": "runwell.tools.structured",
     "Tool": "runwell.tools.structured",
@@ -45,7 +40,7 @@ _HOME = {
     "ToolDefinitionError": "runwell.errors",
     "ToolError": "runwell.errors",
     "ToolException": "runwell.errors",
-    "ToolRuntime": "runwell.tools.injected",
+    "ToolRuntime": "runwell.tools.runtime",
     "as_tool": "runwell.tools.toolbox",
     "as_tools": "runwell.tools.toolbox",
     "convert_runnable_to_tool": "runwell.tools.runnable_tool",
@@ -54,7 +49,7 @@ _HOME = {
     "convert_to_openai_function": "runwell.tools.schema",
     "convert_to_openai_tool": "runwell.tools.schema",
     "create_schema_from_function": "runwell.tools.structured",
-    "dereference_refs": "runwell.tools.json_schema",
+    "dereference_refs": "runwell.schemas.json_schema",
     "tool": "runwell.tools.decorator",
     "tool_cost": "runwell.tools.cost",
 }

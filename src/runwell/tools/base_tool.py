@@ -15,11 +15,12 @@ from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import Command
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.injection import NOTHING
+from runwell.schemas.json_schema import copy_json
 from runwell.tools.explain import Problem, message, shorten
 from runwell.tools.fields import WithFields
-from runwell.tools.injected import NOTHING, ToolRuntime, ambient_runtime
-from runwell.tools.json_schema import copy_json
 from runwell.tools.result import to_content
+from runwell.tools.runtime import ToolRuntime, ambient_runtime
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -127,8 +128,8 @@ class BaseTool(WithFields, Runnable[Any, Any]):
 
     def _define(self, *, wait: bool = False) -> Definition | None:
         # Working out a tool takes pydantic. A program that only imports this module does not pay for it.
+        from runwell.schemas.signature import UnresolvedName
         from runwell.tools.definition import check_name
-        from runwell.tools.signature import UnresolvedName
 
         check_name(self.name, self._place())
         try:

@@ -13,12 +13,12 @@ from pydantic import BaseModel, RootModel
 
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError, nearest
-from runwell.tools.argument_model import model_from_class
-from runwell.tools.docstring import Docstring, read_docstring
-from runwell.tools.injected import NOTHING, Injection, find_injection
+from runwell.schemas.argument_model import model_from_class
+from runwell.schemas.docstring import Docstring, read_docstring
+from runwell.schemas.injection import NOTHING, Injection, find_injection
+from runwell.schemas.signature import Shape, innermost, read_fields, read_function
 from runwell.tools.model_arguments import ModelArguments, arguments_from_shape
 from runwell.tools.schema_arguments import SchemaArguments
-from runwell.tools.signature import Shape, innermost, read_fields, read_function
 from runwell.tools.validation import Arguments
 
 __all__ = ["Definition", "check_name", "define"]
@@ -207,7 +207,7 @@ def _injected(shape: Shape, marked: Mapping[str, Injection], declared: Iterable[
 
 
 def _claimed(name: str) -> Any:
-    from runwell.tools.signature import Parameter
+    from runwell.schemas.signature import Parameter
 
     return Parameter(name, Any)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runwell.tools.json_schema import resolve_pointer
+from runwell.schemas.json_schema import resolve_pointer
 
 __all__ = ["Problem", "at_path", "expected", "message", "shorten", "written"]
 

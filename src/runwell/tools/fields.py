@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from runwell.errors import InvalidInput, nearest
-from runwell.tools.injected import NOTHING
+from runwell.schemas.injection import NOTHING
 
 if TYPE_CHECKING:
     from pydantic import Field

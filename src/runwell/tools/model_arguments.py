@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from runwell.tools.argument_model import awkward, certain, model_from_shape, model_schema
+from runwell.schemas.argument_model import awkward, certain, model_from_shape, model_schema
+from runwell.schemas.json_schema import copy_json
+from runwell.schemas.signature import Shape
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.json_schema import copy_json
-from runwell.tools.signature import Shape
 from runwell.tools.validation import refuse, unknown, without
 
 __all__ = ["ModelArguments", "arguments_from_shape"]

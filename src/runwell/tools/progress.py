@@ -9,7 +9,7 @@ from typing import Any
 
 from runwell.effects import Callee
 from runwell.ports.runtime import CURRENT_TASK
-from runwell.tools.signature import innermost
+from runwell.schemas.signature import innermost
 
 __all__ = ["as_callable"]
 

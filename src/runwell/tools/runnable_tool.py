@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
-from runwell.tools.json_schema import at_root
+from runwell.schemas.json_schema import at_root
 from runwell.tools.structured import StructuredTool
 
 __all__ = ["convert_runnable_to_tool"]

@@ -14,16 +14,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from runwell.errors import ToolDefinitionError, UnsupportedByProvider
-from runwell.tools.argument_model import model_from_class, model_schema
+from runwell.schemas.argument_model import model_from_class, model_schema
+from runwell.schemas.docstring import read_docstring
+from runwell.schemas.injection import NOTHING
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, drop_titles
+from runwell.schemas.signature import describe_place, read_fields
+from runwell.schemas.strict import strict_schema
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.definition import check_name
-from runwell.tools.docstring import read_docstring
-from runwell.tools.injected import NOTHING
-from runwell.tools.json_schema import at_root, copy_json, dereference_refs, drop_titles
 from runwell.tools.model_arguments import arguments_from_shape
 from runwell.tools.provider_tool import ProviderTool
-from runwell.tools.signature import describe_place, read_fields
-from runwell.tools.strict import strict_schema
 from runwell.tools.structured import StructuredTool
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
+from runwell.schemas.json_schema import copy_json, model_facing
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.json_schema import copy_json
-from runwell.tools.validation import model_facing, refuse, unknown, without
+from runwell.tools.validation import refuse, unknown, without
 
 __all__ = ["SchemaArguments"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError
+from runwell.schemas.signature import describe_place, innermost
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.progress import as_callable
-from runwell.tools.signature import describe_place, innermost
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from runwell.errors import ToolArgumentsError, nearest
+from runwell.schemas.json_schema import copy_json
 from runwell.tools.explain import Problem, message
-from runwell.tools.json_schema import at_root, copy_json, dereference_refs, drop_titles
 
-__all__ = ["Arguments", "model_facing", "refuse", "unknown", "without"]
+__all__ = ["Arguments", "refuse", "unknown", "without"]
 
 
 class Arguments(Protocol):
@@ -56,19 +56,3 @@ def without(args: dict[str, Any], paths: Iterable[tuple[str | int, ...]]) -> dic
             del holder[path[-1]]
             removed = True
     return copy if removed else None
-
-
-def model_facing(schema: dict[str, Any], injected: frozenset[str], where: str) -> dict[str, Any]:
-    schema = at_root(schema)
-    hidden = injected & schema.get("properties", {}).keys()
-    if hidden:
-        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k not in hidden}}
-        if "required" in schema:
-            schema["required"] = [name for name in schema["required"] if name not in hidden]
-    schema = {"type": "object", "properties": {}, **drop_titles(dereference_refs(schema, where=where))}
-    schema.pop("description", None)
-    if not schema.get("required", True):
-        del schema["required"]
-    if schema.get("additionalProperties") is False:
-        del schema["additionalProperties"]  # we refuse unknown names anyway; not worth the tokens in every request
-    return schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.tools.json_schema import copy_json, map_schema, subschemas
+from runwell.schemas.json_schema import copy_json, map_schema, subschemas
 
 __all__ = ["strict_schema"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runwell.errors import InvalidInput, OutputParserException
-from runwell.models.typed_dicts import is_typed_dict, readable
+from runwell.schemas.typed_dicts import is_typed_dict, readable
 
 __all__ = ["StructuredSchema"]
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from runwell.errors import ToolDefinitionError
 
-__all__ = ["at_root", "copy_json", "dereference_refs", "drop_titles", "map_schema", "resolve_pointer", "subschemas"]
+__all__ = [
+    "at_root",
+    "copy_json",
+    "dereference_refs",
+    "drop_titles",
+    "map_schema",
+    "model_facing",
+    "resolve_pointer",
+    "subschemas",
+]
 
 MAX_INLINED_NODES = 5_000
 """Past this many nodes a schema keeps its references: definitions that share definitions double at every level."""
@@ -93,6 +102,23 @@ def drop_titles(schema: Any) -> Any:
         return part
 
     return map_schema(schema, change)
+
+
+def model_facing(schema: dict[str, Any], injected: frozenset[str], where: str) -> dict[str, Any]:
+    """As a model should read it: an object at the top, references inlined, no titles, injected properties gone."""
+    schema = at_root(schema)
+    hidden = injected & schema.get("properties", {}).keys()
+    if hidden:
+        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k not in hidden}}
+        if "required" in schema:
+            schema["required"] = [name for name in schema["required"] if name not in hidden]
+    schema = {"type": "object", "properties": {}, **drop_titles(dereference_refs(schema, where=where))}
+    schema.pop("description", None)
+    if not schema.get("required", True):
+        del schema["required"]
+    if schema.get("additionalProperties") is False:
+        del schema["additionalProperties"]  # we refuse unknown names anyway; not worth the tokens in every request
+    return schema
 
 
 def at_root(schema: dict[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
 from runwell.errors import ToolDefinitionError
-from runwell.tools.injected import NOTHING
-from runwell.tools.signature import Parameter, Shape
-from runwell.tools.validation import model_facing
+from runwell.schemas.injection import NOTHING
+from runwell.schemas.json_schema import model_facing
+from runwell.schemas.signature import Parameter, Shape
 
 __all__ = ["awkward", "certain", "model_from_class", "model_from_shape", "model_schema"]
 

@@ -1,32 +1,28 @@
-"""What a tool receives that the model did not choose: the run's state, store, config, call id, the caller's own values.
+"""Parameters that the program fills and no model sees: the run's state, store, config, call id, the caller's values.
 
 An injected parameter is not in the schema, cannot be filled by the model, and is not named in any text the model reads.
 """
 
 from __future__ import annotations
 
-import os
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from runwell.errors import InvalidInput
-from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime
-from runwell.runnables.config import RunnableConfig, ensure_config, merge_configs
+from runwell.ports.runtime import Runtime
+from runwell.runnables.config import RunnableConfig
 
 __all__ = [
+    "NOTHING",
     "InjectedState",
     "InjectedStore",
     "InjectedToolArg",
     "InjectedToolCallId",
     "Injection",
-    "ToolRuntime",
     "find_injection",
 ]
-
-C = TypeVar("C")
-S = TypeVar("S")
 
 NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "NOTHING", "__slots__": ()})()
 """No value, where None is one."""
@@ -62,39 +58,6 @@ class InjectedToolCallId(InjectedToolArg):
     __slots__ = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class ToolRuntime(Runtime[C], Generic[C, S]):
-    """All a tool can know of its run; declare a parameter annotated with it, or an unannotated one named `runtime`.
-
-    `state` is the agent's state when the call was made (do not change it: return a `Command`). `tool_call_id` is the
-    call being answered, None outside an agent. `tools` are the agent's tools. `context`, `store`, `stream_writer`,
-    `config`, `principal` and `execution_info` are as in `Runtime`.
-    """
-
-    state: S = None  # type: ignore[assignment]
-    tool_call_id: str | None = None
-    tools: list[Any] = field(default_factory=list)
-    server_info: Any = None
-    _once: str | None = field(default=None, init=False, repr=False, compare=False)
-
-    @property
-    def idempotency_key(self) -> str:
-        """Names this call of this thread: the same when the call is made again after a crash or a retry.
-
-        Outside a thread, or without a call id, there is nothing to repeat: the key is new for every call.
-        """
-        thread = self.execution_info.thread_id
-        if thread is not None and self.tool_call_id is not None:
-            return f"{thread}:{self.tool_call_id}"
-        if self._once is None:
-            self._once = os.urandom(16).hex()
-        return self._once
-
-    def override(self, **changes: Any) -> ToolRuntime[C, S]:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
-
-
 @dataclass(slots=True)
 class Injection:
     """How one parameter is filled. `kind` is runtime, state, store, call_id, config, callbacks or value.
@@ -108,8 +71,8 @@ class Injection:
     default: Any = NOTHING
     by_name: bool = False
 
-    def fill(self, name: str, tool: str, runtime: ToolRuntime[Any, Any], values: Mapping[str, Any]) -> Any:
-        """The value for the parameter `name`, or NOTHING when its own default is to apply."""
+    def fill(self, name: str, tool: str, runtime: Any, values: Mapping[str, Any]) -> Any:
+        """The value for the parameter `name` from a `ToolRuntime` or `values`; NOTHING when its own default applies."""
         if name in values:
             return values[name]
         found = self._look(runtime)
@@ -122,7 +85,7 @@ class Injection:
             hint=_HOW[self.kind].format(name=name, tool=tool),
         )
 
-    def _look(self, runtime: ToolRuntime[Any, Any]) -> Any:
+    def _look(self, runtime: Any) -> Any:
         match self.kind:
             case "runtime":
                 return runtime
@@ -200,23 +163,3 @@ def _marked(part: Any) -> Injection | None:
     if issubclass(marker, Runtime):
         return Injection("runtime")
     return Injection("config") if marker is RunnableConfig else None
-
-
-def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) -> ToolRuntime[Any, Any]:
-    """The runtime of a tool that is invoked by hand: what the surrounding graph task knows, if there is one."""
-    scope = CURRENT_TASK.get()
-    if scope is None:
-        effective: Any = ensure_config(config)
-        thread = effective["configurable"].get("thread_id")
-        return ToolRuntime(config=effective, tool_call_id=tool_call_id, execution_info=ExecutionInfo(thread_id=thread))
-    outer = scope.runtime
-    return ToolRuntime(
-        context=outer.context,
-        store=outer.store,
-        stream_writer=outer.stream_writer,
-        previous=outer.previous,
-        principal=outer.principal,
-        config=cast(Any, merge_configs(outer.config, config)) if config else outer.config,
-        execution_info=outer.execution_info,
-        tool_call_id=tool_call_id,
-    )

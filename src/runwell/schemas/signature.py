@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
-from runwell.tools.injected import NOTHING, Injection, find_injection
+from runwell.schemas.injection import NOTHING, Injection, find_injection
 
 __all__ = ["Parameter", "Shape", "UnresolvedName", "describe_place", "read_fields", "read_function"]
 

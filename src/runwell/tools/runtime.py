@@ -1,0 +1,69 @@
+"""What a tool can know of the run that it is called in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime
+from runwell.runnables.config import ensure_config, merge_configs
+
+__all__ = ["ToolRuntime", "ambient_runtime"]
+
+C = TypeVar("C")
+S = TypeVar("S")
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolRuntime(Runtime[C], Generic[C, S]):
+    """All a tool can know of its run; declare a parameter annotated with it, or an unannotated one named `runtime`.
+
+    `state` is the agent's state when the call was made (do not change it: return a `Command`). `tool_call_id` is the
+    call being answered, None outside an agent. `tools` are the agent's tools. `context`, `store`, `stream_writer`,
+    `config`, `principal` and `execution_info` are as in `Runtime`.
+    """
+
+    state: S = None  # type: ignore[assignment]
+    tool_call_id: str | None = None
+    tools: list[Any] = field(default_factory=list)
+    server_info: Any = None
+    _once: str | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names this call of this thread: the same when the call is made again after a crash or a retry.
+
+        Outside a thread, or without a call id, there is nothing to repeat: the key is new for every call.
+        """
+        thread = self.execution_info.thread_id
+        if thread is not None and self.tool_call_id is not None:
+            return f"{thread}:{self.tool_call_id}"
+        if self._once is None:
+            self._once = os.urandom(16).hex()
+        return self._once
+
+    def override(self, **changes: Any) -> ToolRuntime[C, S]:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) -> ToolRuntime[Any, Any]:
+    """The runtime of a tool that is invoked by hand: what the surrounding graph task knows, if there is one."""
+    scope = CURRENT_TASK.get()
+    if scope is None:
+        effective: Any = ensure_config(config)
+        thread = effective["configurable"].get("thread_id")
+        return ToolRuntime(config=effective, tool_call_id=tool_call_id, execution_info=ExecutionInfo(thread_id=thread))
+    outer = scope.runtime
+    return ToolRuntime(
+        context=outer.context,
+        store=outer.store,
+        stream_writer=outer.stream_writer,
+        previous=outer.previous,
+        principal=outer.principal,
+        config=cast(Any, merge_configs(outer.config, config)) if config else outer.config,
+        execution_info=outer.execution_info,
+        tool_call_id=tool_call_id,
+    )
