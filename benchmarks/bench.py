@@ -65,7 +65,7 @@ def load_cells(pattern):
 
 def run_worker(python, framework, group, options):
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         "BENCH_SCALE": str(options.scale),
         "BENCH_CLOCK": options.clock,
         "PYTHONHASHSEED": "0",

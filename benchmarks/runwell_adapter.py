@@ -11,7 +11,6 @@ from typing import Annotated, TypedDict
 
 from adapters import base
 from adapters.raw_adapter import own_depth
-from kit import NotCovered
 from runwell import ChatPromptTemplate, RunnableLambda, RunnablePassthrough, StrOutputParser
 from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
 from runwell.models import BaseChatModel
@@ -178,8 +177,6 @@ class Adapter(base.Adapter):
 
     def event_stream(self, chunks):
         chain = self._chain(ChunkModel(chunks=chunks))
-        if not hasattr(chain, "astream_events"):
-            raise NotCovered
         return lambda: chain.astream_events({"question": "why"}, version="v2")
 
     def agent_stream(self, chunks):
@@ -314,10 +311,10 @@ class Adapter(base.Adapter):
 
     def describe_tools(self, functions):
         from runwell import tool
-        from runwell.models.tool_schema import function_definition
+        from runwell.tools import convert_to_openai_tool
 
         made = [tool(function) for function in functions]
-        return lambda: [function_definition(each) for each in made]
+        return lambda: [convert_to_openai_tool(each) for each in made]
 
     # messages
 
@@ -326,6 +323,14 @@ class Adapter(base.Adapter):
 
         messages = add_messages([], conversation_messages(history))
         return lambda: len(add_messages(messages, [HumanMessage("one more")]))
+
+    def trim_messages(self, history, tokens):
+        from runwell.messages import count_tokens_approximately, trim_messages
+
+        messages = conversation_messages(history)
+        return lambda: trim_messages(
+            messages, max_tokens=tokens, strategy="last", start_on="human", token_counter=count_tokens_approximately
+        )
 
     def merge_chunks(self, chunks, *, one_by_one):
         pieces = [AIMessageChunk(content="tok ", id="run-1") for _ in range(chunks)]

@@ -22,6 +22,7 @@ def adapter_module(framework):
         return importlib.import_module(f"adapters.{framework}_adapter")
     spec = importlib.util.spec_from_file_location(f"{framework}_adapter", elsewhere)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # annotations of the classes in it are looked up there
     spec.loader.exec_module(module)
     return module
 
