@@ -97,7 +97,7 @@ def test_agent_01_agent_02_a_rejected_call_never_runs_and_the_others_do(run: Any
     result = run.invoke(agent, decide(d={"type": "reject", "message": "keep it"}), thread)
     assert ran == [("calc", 1, 2)]
     assert "keep it" in contents(result)["d"] and contents(result)["c"] == "3"
-    assert [m for m in result["messages"] if m.type == "tool" and m.tool_call_id == "d"][0].status == "error"
+    assert next(m for m in result["messages"] if m.type == "tool" and m.tool_call_id == "d").status == "error"
     assert len(model.requests) == 2
 
 
@@ -208,7 +208,7 @@ def test_d4_answers_in_process_need_no_checkpointer(run: Any) -> None:
 
 
 def test_unknown_tools_and_settings_are_refused_when_built() -> None:
-    with pytest.raises(InvalidInput, match="'delet'.*did you mean 'delete'"):
+    with pytest.raises(InvalidInput, match=r"'delet'.*did you mean 'delete'"):
         gated(ONE, approvals=["delet"])
     with pytest.raises(InvalidInput, match="unknown key"):
         HumanInTheLoopMiddleware({"delete": {"allowed": ["approve"]}})  # type: ignore[typeddict-unknown-key]

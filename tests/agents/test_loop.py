@@ -92,7 +92,7 @@ def test_a11_the_graph_has_just_the_nodes_that_do_something() -> None:
 
 def test_a5_unknown_input_is_refused_and_so_is_no_message_at_all(run: Any) -> None:
     agent = create_agent(FakeChatModel(responses=["hi"]))
-    with pytest.raises(InvalidInput, match="'message'.*did you mean 'messages'"):
+    with pytest.raises(InvalidInput, match=r"'message'.*did you mean 'messages'"):
         run.invoke(agent, {"message": "hi"})
     with pytest.raises(InvalidInput, match="no messages"):
         run.invoke(agent, {})
@@ -231,7 +231,7 @@ def test_e4_a_tool_that_needs_a_store_is_refused_when_the_run_starts(run: Any) -
         return "x"
 
     model = FakeChatModel(responses=["never asked"])
-    with pytest.raises(InvalidInput, match="needs a store.*recall"):
+    with pytest.raises(InvalidInput, match=r"needs a store.*recall"):
         run.invoke(create_agent(model, [recall]), say("go"))
     assert not model.requests
 
@@ -428,7 +428,7 @@ def test_c7_a_command_changes_declared_state_and_the_call_is_answered_once(run: 
 
 
 def test_c7_an_unknown_key_is_refused(run: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match="'topc'.*did you mean 'topic'"):
+    with pytest.raises(InvalidUpdateError, match=r"'topc'.*did you mean 'topic'"):
         run.invoke(commanding({"topc": "tea"}), say("go"))
 
 

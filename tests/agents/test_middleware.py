@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import AgentMiddleware, AgentState, create_agent
+from runwell.agents import AgentMiddleware, AgentState, Budget, create_agent
 from runwell.agents.middleware import (
     ExtendedModelResponse,
     ModelRequest,
@@ -19,7 +19,7 @@ from runwell.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from runwell.errors import InvalidInput, InvalidUpdateError
+from runwell.errors import BudgetExceeded, InvalidInput, InvalidUpdateError
 from runwell.graph import Command, interrupt
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.persistence import InMemorySaver
@@ -171,6 +171,18 @@ def test_agent_13_the_first_before_model_hook_may_jump_to_the_model(run: Any) ->
     agent = create_agent(FakeChatModel(responses=["ok"]), middleware=[first, tracer("B", [], "plain")])
     assert run.invoke(agent, GO)["messages"][-1].text == "ok"
     assert len(jumped) == 2
+
+
+def test_f1_a_hook_that_asks_again_uses_up_the_budget(run: Any) -> None:
+    @wrap_model_call
+    def insist(request: ModelRequest, handler: Any) -> Any:
+        while True:
+            handler(request)
+
+    model = FakeChatModel(responses=["no"], cycle=True)
+    with pytest.raises(BudgetExceeded):
+        run.invoke(create_agent(model, middleware=[insist], budget=Budget(model_calls=5)), GO)
+    assert len(model.requests) == 5
 
 
 def test_an_unknown_jump_is_refused_when_marked() -> None:

@@ -84,7 +84,7 @@ def build(node: Any = None, schema: Any = State, **options: Any) -> Any:
 
 
 def test_a5_an_unknown_key_is_refused_naming_the_nearest(run: Any) -> None:
-    with pytest.raises(InvalidInput, match="'vlaue'.*did you mean 'value'"):
+    with pytest.raises(InvalidInput, match=r"'vlaue'.*did you mean 'value'"):
         run.invoke(build(), {"vlaue": 1})
 
 
@@ -167,7 +167,7 @@ def test_graph_13_the_state_type_is_the_graphs_whatever_the_annotations_say() ->
 
 
 def test_an_unknown_key_in_an_update_names_node_and_nearest(run: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match="'a'.*'valu'.*did you mean 'value'"):
+    with pytest.raises(InvalidUpdateError, match=r"'a'.*'valu'.*did you mean 'value'"):
         run.invoke(build(lambda state: {"valu": 1}), {"value": 1})
 
 
@@ -199,14 +199,14 @@ def test_a_node_may_return_a_list_of_updates_and_commands(run: Any) -> None:
 def test_a_jump_to_an_unknown_node_names_the_nearest(run: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda state: Command(goto="serch")).add_node("search", note("s"))
     graph.add_edge(START, "a")
-    with pytest.raises(InvalidUpdateError, match="'serch'.*did you mean 'search'"):
+    with pytest.raises(InvalidUpdateError, match=r"'serch'.*did you mean 'search'"):
         run.invoke(graph.compile(), {"value": 0})
 
 
 def test_a_conditional_edge_that_chooses_nothing_known_is_refused(run: Any) -> None:
     graph = StateGraph(State).add_node("a", note("a")).add_edge(START, "a")
     graph.add_conditional_edges("a", lambda state: "left", {"right": END})
-    with pytest.raises(InvalidUpdateError, match="'left'.*path map"):
+    with pytest.raises(InvalidUpdateError, match=r"'left'.*path map"):
         run.invoke(graph.compile(), {"value": 0})
 
 

@@ -208,7 +208,7 @@ def test_custom_items_arrive_while_the_node_runs(run: Any) -> None:
 
 
 def test_an_unknown_stream_mode_is_refused(run: Any) -> None:
-    with pytest.raises(InvalidInput, match="'update'.*did you mean 'updates'"):
+    with pytest.raises(InvalidInput, match=r"'update'.*did you mean 'updates'"):
         run.stream(chain(), {"log": []}, stream_mode="update")
 
 

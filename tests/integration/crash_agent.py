@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tools import calculator, note
-
 from runwell import SqliteSaver, create_agent, tool
+from tools import calculator, note
 
 RESUME = sys.argv[2:] == ["resume"]
 
@@ -24,7 +23,6 @@ def current_time() -> str:
     """Get the current date and time."""
     note("current_time")
     if not RESUME:
-        print("killable", flush=True)
         time.sleep(600)  # killed long before
     return "14:30 on Monday, 30 November"
 
@@ -37,5 +35,5 @@ with SqliteSaver(sys.argv[1]) as saver:
     else:
         given = {"messages": [{"role": "user", "content": "What is 23 * 47, and what time is it now?"}]}
     result = agent.invoke(given, config)
-    for message in result["messages"]:
-        print(f"{message.type}: {message.text}", flush=True)
+    for _message in result["messages"]:
+        pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,11 +83,12 @@ class AgentLimits:
                 raise InvalidInput(f"AgentLimits({name}={value!r}) allows nothing.", hint="Use None for no limit.")
 
 
-def spent_after(spent: Mapping[str, Any], usage: Mapping[str, Any] | None, tool_calls: int) -> dict[str, Any]:
-    """What is used up after one more model call that used `usage` and asks for `tool_calls` calls."""
+def spent_after(spent: Mapping[str, Any], replies: Sequence[Any], tool_calls: int) -> dict[str, Any]:
+    """What is used up after the model gave `replies`, the last of which asks for `tool_calls` calls."""
     after = dict(spent)
-    after["model_calls"] = spent.get("model_calls", 0) + 1
+    after["model_calls"] = spent.get("model_calls", 0) + len(replies)
     after["tool_calls"] = spent.get("tool_calls", 0) + tool_calls
-    if usage:
-        after["tokens"] = spent.get("tokens", 0) + (usage.get("total_tokens") or 0)
+    used = sum((reply.usage_metadata or {}).get("total_tokens") or 0 for reply in replies)
+    if used:
+        after["tokens"] = spent.get("tokens", 0) + used
     return after

@@ -43,17 +43,30 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 f"Agent {setup.name!r} has no messages to answer.",
                 hint='Pass {"messages": [...]} with at least one message.',
             )
+        now = await Now()
         if setup.budget.seconds is not None:
-            ledger = {"began": await Now(), **ledger}
-        over = setup.budget.reached(ledger, await Now())
+            ledger = {"began": now, **ledger}
+        over = setup.budget.reached(ledger, now)
         if over is not None:
             return _stopped(setup, over)
+        turn = _Turn(setup, ledger)
         request = await _request(setup, task)
-        response, extra = _response(setup, await _around(setup, 0, request))
-        taken = await _take_in(setup, task, response, ledger)
+        response, extra = _response(await _around(turn, 0, request))
+        taken = await _take_in(turn, task, response)
         return [*extra, taken] if extra else taken
 
     return model
+
+
+class _Turn:
+    """One run of the node: `spent` are the replies it got, more than one where a hook asked again."""
+
+    __slots__ = ("ledger", "setup", "spent")
+
+    def __init__(self, setup: Setup, ledger: dict[str, Any]) -> None:
+        self.setup = setup
+        self.ledger = ledger
+        self.spent: list[AIMessage] = []
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
@@ -81,34 +94,39 @@ async def _request(setup: Setup, task: Task) -> ModelRequest:
     )
 
 
-async def _around(setup: Setup, index: int, request: ModelRequest) -> Any:
+async def _around(turn: _Turn, index: int, request: ModelRequest) -> Any:
     """The model call, inside the wrap_model_call hooks from `index` on."""
-    hooks = setup.hooks["wrap_model_call"]
+    hooks = turn.setup.hooks["wrap_model_call"]
     if index < len(hooks):
-        return await CallHook(hooks[index].callee, request, lambda changed: _around_checked(setup, index + 1, changed))
-    return await _ask(setup, request)
+        return await CallHook(hooks[index].callee, request, lambda changed: _around_checked(turn, index + 1, changed))
+    return await _ask(turn, request)
 
 
-async def _around_checked(setup: Setup, index: int, request: Any) -> ModelResponse[Any]:
+async def _around_checked(turn: _Turn, index: int, request: Any) -> ModelResponse[Any]:
     """What a hook's handler gives: always a ModelResponse."""
     if not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
             f"A wrap_model_call hook called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
-    made, _ = _response(setup, await _around(setup, index, request))
+    made, _ = _response(await _around(turn, index, request))
     return made
 
 
-async def _ask(setup: Setup, request: ModelRequest) -> ModelResponse[Any]:
+async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
+    if turn.spent:  # a hook asks again: that counts like any other call
+        over = turn.setup.budget.reached(spent_after(turn.ledger, turn.spent, 0), await Now())
+        if over is not None:
+            raise over
     messages = request.messages
     if request.system_message is not None:
         messages = [request.system_message, *messages]
-    reply = await Call(_bound(setup, request), messages)
+    reply = await Call(_bound(turn.setup, request), messages)
     if not isinstance(reply, AIMessage):
         raise InvalidUpdateError(
             f"The model {request.model!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
         )
+    turn.spent.append(reply)
     return ModelResponse([reply])
 
 
@@ -143,7 +161,7 @@ def _bound(setup: Setup, request: ModelRequest) -> Callee[Any]:
     return made
 
 
-def _response(setup: Setup, made: Any) -> tuple[ModelResponse[Any], list[Any]]:
+def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
     """What came out of the hooks, and updates that came with it."""
     extra: list[Any] = []
     if isinstance(made, ExtendedModelResponse):
@@ -163,11 +181,12 @@ def _response(setup: Setup, made: Any) -> tuple[ModelResponse[Any], list[Any]]:
 # -- taking in the answer
 
 
-async def _take_in(setup: Setup, task: Task, response: ModelResponse[Any], ledger: dict[str, Any]) -> dict[str, Any]:
+async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dict[str, Any]:
     """The state's update from what the model said: the reply, answers to calls that will not run, what is used up."""
+    setup, ledger = turn.setup, turn.ledger
     *before, reply = response.result
     if not isinstance(reply, AIMessage):
-        return {"messages": response.result, "ledger": spent_after(ledger, None, 0)}
+        return {"messages": response.result, "ledger": spent_after(ledger, turn.spent, 0)}
     reply = fresh_reply_id(task.values["messages"], ensure_call_ids(reply))
     strategy = setup.response_format
     shapes = strategy.shapes if isinstance(strategy, ToolStrategy) else {}
@@ -203,7 +222,7 @@ async def _take_in(setup: Setup, task: Task, response: ModelResponse[Any], ledge
     finished = not calls and not told and not reply.tool_calls
     if finished and setup.done is not None:
         told += await _judged(setup, task, reply, update, ledger)
-    ledger = spent_after(ledger, reply.usage_metadata, len(calls))
+    ledger = spent_after(ledger, turn.spent, len(calls))
     ledger["repairs"] = repairs
     return {**update, "messages": [*before, reply, *told], "ledger": ledger}
 
