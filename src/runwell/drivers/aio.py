@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import is_coroutine, stopped
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle, told_apart
-from runwell.drivers.sync import SyncDriver, foreign
+from runwell.drivers.sync import SyncDriver, failure
 from runwell.drivers.threads import spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
@@ -125,7 +125,7 @@ class AsyncDriver:
                     value = await table[type(effect)](effect)
                     step = coroutine.send
                 except BaseException as error:
-                    value = error if type(effect) in table else foreign(effect, coroutine)
+                    value = failure(error, effect, coroutine, table)
                     step = coroutine.throw
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
@@ -225,6 +225,8 @@ async def afan_out(
     Each runs in a task under its own copy of the caller's context. With `stop_on_error` an Exception of one keeps the
     rest from starting and cancels those under way (their outcome is an error too). Cancelling the caller cancels all.
     """
+    if len(thunks) == 1:
+        return [await _lone(thunks[0])]
     pool = _Tasks(thunks, limit, stop_on_error)
     try:
         await pool.done  # not the tasks: a task that swallows a cancellation must not swallow ours
@@ -232,6 +234,19 @@ async def afan_out(
         await pool.cancel()
         raise
     return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in pool.outcomes]
+
+
+async def _lone(thunk: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    here = asyncio.current_task()
+    assert here is not None
+    cancels = here.cancelling()
+    # cancelling us cancels it, and we wait for its clean-up
+    outcome = await asyncio.get_running_loop().create_task(attempt(thunk), context=copy_context())
+    if here.cancelling() > cancels:  # it made an outcome of a cancellation that is ours
+        raise asyncio.CancelledError
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
 
 
 class _Tasks:

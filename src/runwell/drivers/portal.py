@@ -98,10 +98,10 @@ class LoopBridge:
             context.run(CANCEL.set, None)
         state = _Pending(self, shield)
         box = state.box
-        self.loop.call_soon_threadsafe(state.start, work, context)
-        if group is not None:
-            group.add(state)
         try:
+            self.loop.call_soon_threadsafe(state.start, work, context)
+            if group is not None:
+                group.add(state)
             while True:
                 item = box.get()
                 if item is None:
@@ -114,7 +114,7 @@ class LoopBridge:
                     outcome.unwrap()
         except BaseException:  # Ctrl-C: cancel, and let the task clean up before going on
             state.cancel()
-            while state.outcome is None:
+            while state.outcome is None and not self.loop.is_closed():
                 item = box.get()
                 if item is not None:  # its clean-up asks for the inner part once more
                     self.loop.call_soon_threadsafe(settle, item[1], Outcome(error=RunCancelled()))
@@ -165,6 +165,8 @@ class _Pending:
         self.shield = shield
 
     def start(self, work: Work, context: Context) -> None:
+        if self.outcome is not None:
+            return
         if not self.shield and (self.cancelled or self.bridge.closed):
             self._end(Outcome(error=RunCancelled()))
             return
@@ -183,16 +185,17 @@ class _Pending:
         self.box.put(None)
 
     def cancel(self) -> None:
-        if self.shield:
-            return
-        self.cancelled = True
+        self.cancelled = not self.shield
         try:
             self.bridge.loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:  # the loop is closed: nothing runs there
             return
 
     def _cancel(self) -> None:
-        if self.task is not None:
+        if self.task is None:
+            if self.outcome is None:  # Ctrl-C came before it was started
+                self._end(Outcome(error=RunCancelled()))
+        elif not self.shield:
             self.task.cancel()
 
     def tell(self, report: Callable[[], None]) -> int:

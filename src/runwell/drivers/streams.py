@@ -283,9 +283,12 @@ class _ThreadProducer(_Producer):
 
     __slots__ = ("_group",)
 
-    def __init__(self, produce: Callable[[Pipe], Any], pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self._group = CancelGroup()
         super().__init__(pipe)
+
+    def start(self, produce: Callable[[Pipe], Any]) -> None:
+        pipe = self.pipe
         context = run_context(self._group)
         context.run(PIPE.set, pipe)
 
@@ -309,19 +312,21 @@ class _TaskProducer(_Producer):
 
     __slots__ = ("_above", "_loop", "_task")
 
-    def __init__(self, produce: Callable[[Pipe], Awaitable[Any]], pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pipe: Pipe, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._task: asyncio.Task[BaseException | None] | None = None
         super().__init__(pipe)
-        context = copy_context()
-        context.run(PIPE.set, pipe)
         self._above = CANCEL.get()  # a plain reader may be blocked in a run that is cancelled
         if self._above is not None:
             self._above.add(self)
-        if _running_loop() is loop:
+
+    def start(self, produce: Callable[[Pipe], Awaitable[Any]]) -> None:
+        context = copy_context()
+        context.run(PIPE.set, self.pipe)
+        if _running_loop() is self._loop:
             self._start(produce, context)
         else:
-            loop.call_soon_threadsafe(self._start, produce, context)
+            self._loop.call_soon_threadsafe(self._start, produce, context)
 
     def _start(self, produce: Callable[[Pipe], Awaitable[Any]], context: Context) -> None:
         if self.pipe.closed:
@@ -372,10 +377,11 @@ class _Stream:
         self._grace_s = grace_s
         self._over = False
 
-    def _begun(self, producer: Any) -> None:
+    def _begin(self, producer: Any, produce: Callable[[Pipe], Any]) -> None:
         self._producer = producer
         self._finalizer = weakref.finalize(self, producer.stop)
         self._finalizer.atexit = False
+        producer.start(produce)
 
     def _last(self, end: _End, stop: type[Exception]) -> BaseException:
         """What the reader's last call raises."""
@@ -416,7 +422,12 @@ class SyncStream(_Stream, Iterator[T]):
     ) -> None:
         super().__init__(grace_s, limit)
         pipe = self._pipe
-        self._begun(_ThreadProducer(produce, pipe) if on is None else _TaskProducer(produce, pipe, on))
+        try:
+            self._begin(_ThreadProducer(pipe) if on is None else _TaskProducer(pipe, on), produce)
+        except BaseException:  # Ctrl-C
+            if self._producer is not None:
+                self.close()
+            raise
 
     def __next__(self) -> T:
         if self._over:
@@ -469,9 +480,9 @@ class AsyncStream(_Stream, AsyncIterator[T]):
 
         self._produce = None
         if self._thread:
-            self._begun(_ThreadProducer(produce, self._pipe))
+            self._begin(_ThreadProducer(self._pipe), produce)
         else:
-            self._begun(_TaskProducer(produce, self._pipe, asyncio.get_running_loop()))
+            self._begin(_TaskProducer(self._pipe, asyncio.get_running_loop()), produce)
 
     async def __anext__(self) -> T:
         if self._over:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,25 +20,30 @@ from runwell.errors import EngineBug, RunCancelled, StreamClosed
 if TYPE_CHECKING:
     from runwell.drivers.portal import LoopBridge
 
-__all__ = ["InlineStream", "SyncDriver", "call_sync", "foreign", "run_sync"]
+__all__ = ["InlineStream", "SyncDriver", "call_sync", "failure", "run_sync"]
 
 T = TypeVar("T")
 
 
 def foreign(thing: Any, coroutine: Any) -> EngineBug:
     """For engine code that awaited something else than an effect. It stands at that `await` right now."""
-    name, at = repr(thing), ""
+    names = []
     while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
-        if frame is None or not at:  # the outermost code is the engine's; what it awaits is worth a name
-            at = f" in {getattr(coroutine, '__qualname__', coroutine)}"
-        else:
-            name = f"{getattr(coroutine, '__qualname__', coroutine)} (which gave {thing!r})"
+        if hasattr(coroutine, "__qualname__"):
+            names.append(coroutine.__qualname__)
         coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
     return EngineBug(
-        f"Engine code awaited {name}, which is not an effect,{at}.",
+        f"Engine code awaited {thing!r}, which is not an effect, in {' > '.join(names)}.",
         hint="If your own node or hook is marked with @flow, remove the mark; otherwise please report this.",
     )
+
+
+def failure(error: BaseException, effect: Any, coroutine: Any, known: Container[type]) -> BaseException:
+    """What engine code is told of an effect that failed."""
+    if type(effect) not in known:
+        return foreign(effect, coroutine)
+    trace = error.__traceback__
+    return error.with_traceback(trace and trace.tb_next)  # the driver's own frame will be in it once more
 
 
 def call_sync(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
@@ -96,7 +101,7 @@ class SyncDriver:
                     value = table[type(effect)](effect)
                     step = coroutine.send
                 except BaseException as error:
-                    value = error if type(effect) in table else foreign(effect, coroutine)
+                    value = failure(error, effect, coroutine, table)
                     step = coroutine.throw
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
@@ -228,7 +233,7 @@ def _blocks_loop() -> None:
         return
     import warnings
 
-    frame, level, name = sys._getframe(1), 1, "run_sync"
+    frame, level, name = sys._getframe(1), 2, "run_sync"
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("runwell."):
         name, frame, level = frame.f_code.co_name, frame.f_back, level + 1
     instead = "run_async" if name == "run_sync" else f"a{name}"
@@ -257,12 +262,19 @@ class InlineStream(Iterator[T]):
 
     def __next__(self) -> T:
         buffer = self._buffer
-        while not buffer:
+        while True:
+            if buffer:
+                try:
+                    return buffer.popleft()  # type: ignore[no-any-return]
+                except IndexError:  # another reader was quicker
+                    continue
             with self._lock:
                 if self._coroutine is None:
+                    if buffer:
+                        continue
                     raise StopIteration
-                self._context.run(self._advance, self._coroutine)
-        return buffer.popleft()  # type: ignore[no-any-return]
+                if not buffer:
+                    self._context.run(self._advance, self._coroutine)
 
     def _advance(self, coroutine: Flow[Any]) -> None:
         """One effect further."""
@@ -279,7 +291,7 @@ class InlineStream(Iterator[T]):
         try:
             self._step = (True, table[type(effect)](effect))
         except BaseException as error:
-            self._step = (False, error if type(effect) in table else foreign(effect, coroutine))
+            self._step = (False, failure(error, effect, coroutine, table))
 
     def close(self) -> None:
         """End the run where it stands: its clean-up happens here and now. Errors of the clean-up are raised."""
