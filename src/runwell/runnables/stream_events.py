@@ -11,6 +11,7 @@ from runwell.runnables.config import merge_configs
 
 if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
+    from runwell.observe.context import RunContext
     from runwell.runnables.runnable import Runnable
 
 __all__ = ["StreamEvents"]
@@ -69,6 +70,17 @@ class _Collector:
         self.pipe = pipe
         self.include = include if any(include) else None
         self.exclude = exclude if any(exclude) else None
+        self._ids: dict[RunContext, tuple[str, list[str]]] = {}
+
+    def _written_ids(self, event: Event) -> tuple[str, list[str]]:
+        """The ids of the event's run and of those around it as text, written once for all events of the run."""
+        run = event.run
+        ids = self._ids.get(run)
+        if ids is None:
+            ids = self._ids[run] = (str(run.run_id), [str(each) for each in run.parent_ids])
+        if type(event) is RunEnded or type(event) is RunFailed:
+            del self._ids[run]
+        return ids
 
     def handle(self, event: Event) -> None:
         run = event.run
@@ -82,12 +94,13 @@ class _Collector:
         phase, data = found(event)
         kind = run.kind if run.kind in _KINDS else "chain"
         name = event.name if type(event) is Custom else run.name
+        run_id, parent_ids = self._written_ids(event)
         self.pipe.put(
             {
                 "event": phase if type(event) is Custom else f"on_{kind}_{phase}",
                 "name": name,
-                "run_id": str(run.run_id),
-                "parent_ids": [str(each) for each in run.parent_ids],
+                "run_id": run_id,
+                "parent_ids": parent_ids.copy(),
                 "tags": list(run.tags),
                 "metadata": dict(run.metadata),
                 "data": data,
