@@ -200,7 +200,7 @@ def _graph(setup: Setup, state_schema: type | None, context_schema: type | None)
     )
     hooks = setup.hooks
     loop, end = setup.loop, setup.end
-    graph.add_node("model", model_node(setup), destinations=(loop, end))
+    graph.add_node("model", model_node(setup), destinations=(end,))
     places = [loop, end, *(["tools"] if setup.has_tools else [])]
     entry = loop
     for name in ("before_agent", "before_model", "after_model", "after_agent"):

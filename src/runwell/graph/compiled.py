@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
     from runwell.graph.builder import StateGraph
     from runwell.observe.run import Run as Observed
+    from runwell.runnables.graph_view import Graph
 
 __all__ = ["CompiledStateGraph", "RunOptions", "StreamOptions"]
 
@@ -365,6 +366,12 @@ class CompiledStateGraph(Runnable[Any, Any]):
                 f"context={context!r:.200} does not fit {schema.__qualname__!r}: {error}.",
                 hint="Pass the fields the context_schema declares.",
             ) from error
+
+    def get_graph(self, config: Config = None, *, xray: bool | int = False) -> Graph:
+        """The nodes and the ways between them, to draw. `xray` shows what nested graphs are made of."""
+        from runwell.graph.drawing import picture
+
+        return picture(self, xray)
 
     # -- the thread's state
 

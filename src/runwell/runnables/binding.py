@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runwell.runnables.config import RunnableConfig, merge_configs
 from runwell.runnables.runnable import Input, Output, Runnable
+
+if TYPE_CHECKING:
+    from runwell.runnables.graph_view import Graph
 
 __all__ = ["RunnableBinding"]
 
@@ -54,6 +57,9 @@ class RunnableBinding(Runnable[Input, Output]):
     @property
     def OutputType(self) -> Any:
         return self.output_type if self.output_type is not None else self.bound.OutputType
+
+    def get_graph(self, config: RunnableConfig | None = None, **options: Any) -> Graph:
+        return self.bound.get_graph(config, **options)
 
     def invoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
         config, kwargs = self._with(config, kwargs)

@@ -1,4 +1,4 @@
-"""The parts of a runnable and how they are connected, to look at."""
+"""The parts of a runnable, or of a state graph, and how they are connected: to look at."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ __all__ = ["Edge", "Graph", "Node"]
 
 @dataclass(slots=True)
 class Node:
-    """A part: `id` is unique in its graph, `data` the runnable itself (None for the graph's ends)."""
+    """A part: `id` is unique in its graph, `data` the part itself (None for a graph's beginning and end).
+
+    `group` is the node it is inside of, if that one is drawn with what it is made of; `note` a remark to show with it.
+    """
 
     id: str
     name: str
     data: Any = None
+    group: str | None = None
+    note: str | None = None
 
 
 @dataclass(slots=True)
@@ -29,10 +34,14 @@ class Edge:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes by id, and edges, the first and last node being the input and the output."""
+    """`nodes` by id, and `edges`, the first and last node being the beginning and the end.
+
+    `groups` are nodes drawn with what they are made of: id to (name, the group that it is in itself).
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
+    groups: dict[str, tuple[str, str | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runnable: Any) -> Graph:
@@ -45,9 +54,9 @@ class Graph:
             graph.edges.append(Edge(source.id, finish.id, label))
         return graph
 
-    def add_node(self, data: Any, name: str) -> Node:
+    def add_node(self, data: Any, name: str, *, id: str | None = None) -> Node:
         """A new node."""
-        node = Node(str(len(self.nodes)), name, data)
+        node = Node(str(len(self.nodes)) if id is None else id, name, data)
         self.nodes[node.id] = node
         return node
 
@@ -75,16 +84,81 @@ class Graph:
             self.add_edge(source, node, label)
         return [(node, None)]
 
-    def draw_mermaid(self) -> str:
-        """The graph as Mermaid text."""
-        lines = ["graph TD;"]
-        lines += [f'    n{node.id}["{_quoted(node.name)}"];' for node in self.nodes.values()]
+    def expand(self, id: str, inner: Graph) -> None:
+        """Put `inner` in the place of a node, as a group of its own.
+
+        Its nodes are called `id:name`; what led to the node leads to what `inner` begins with, and so at its end.
+        """
+        was = self.nodes[id]
+        first, *_, last = inner.nodes
+        renamed = {key: f"{id}:{key}" for key in inner.nodes}
+        self.groups[id] = (was.name, was.group)
+        for key, (name, group) in inner.groups.items():
+            self.groups[f"{id}:{key}"] = (name, id if group is None else f"{id}:{group}")
+        inside = {
+            renamed[key]: Node(
+                renamed[key], node.name, node.data, f"{id}:{node.group}" if node.group else id, node.note
+            )
+            for key, node in inner.nodes.items()
+        }
+        nodes: dict[str, Node] = {}
+        for key, node in self.nodes.items():
+            nodes.update(inside if key == id else {key: node})
+        self.nodes = nodes
         for edge in self.edges:
-            arrow = "-.->" if edge.conditional else "-->"
-            label = f'|"{_quoted(edge.data)}"|' if edge.data is not None else ""
-            lines.append(f"    n{edge.source} {arrow}{label} n{edge.target};")
-        return "\n".join(lines) + "\n"
+            edge.source = renamed[last] if edge.source == id else edge.source
+            edge.target = renamed[first] if edge.target == id else edge.target
+        self.edges += [Edge(renamed[e.source], renamed[e.target], e.data, e.conditional) for e in inner.edges]
+        self._splice(renamed[first])
+        self._splice(renamed[last])
 
+    def _splice(self, id: str) -> None:
+        """Take a node out and connect what led to it with what it led to."""
+        into = [edge for edge in self.edges if edge.target == id]
+        out = [edge for edge in self.edges if edge.source == id]
+        through = [
+            Edge(
+                before.source,
+                after.target,
+                " / ".join(label for label in (before.data, after.data) if label) or None,
+                before.conditional or after.conditional,
+            )
+            for before in into
+            for after in out
+        ]
+        kept: list[Edge] = []
+        for edge in [*(edge for edge in self.edges if id not in (edge.source, edge.target)), *through]:
+            if edge not in kept:
+                kept.append(edge)
+        self.edges = kept
+        del self.nodes[id]
 
-def _quoted(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+    def to_json(self) -> dict[str, Any]:
+        """The graph as plain data, for a page that draws it."""
+        return {
+            "nodes": [
+                {"id": node.id, "name": node.name, "group": node.group, "note": node.note}
+                for node in self.nodes.values()
+            ],
+            "edges": [
+                {"source": edge.source, "target": edge.target, "label": edge.data, "conditional": edge.conditional}
+                for edge in self.edges
+            ],
+            "groups": [{"id": key, "name": name, "group": outer} for key, (name, outer) in self.groups.items()],
+        }
+
+    def draw_mermaid(self) -> str:
+        """The graph as Mermaid text: conditional edges dashed, groups as boxes. Made here, offline, for any names."""
+        from runwell.runnables.mermaid import mermaid
+
+        return mermaid(self)
+
+    def draw_ascii(self) -> str:
+        """The graph as plain text: nodes below each other, conditional edges dotted, other edges in lanes beside."""
+        from runwell.runnables.ascii_drawing import ascii_drawing
+
+        return ascii_drawing(self)
+
+    def print_ascii(self) -> None:
+        """Print `draw_ascii()`."""
+        print(self.draw_ascii())  # noqa: T201

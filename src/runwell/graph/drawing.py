@@ -1,0 +1,100 @@
+"""A compiled graph as a picture: its nodes, and every way from one to the next that can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from runwell.ports.command import END, START, Command
+from runwell.runnables.graph_view import Edge, Graph
+
+if TYPE_CHECKING:
+    from runwell.graph.compiled import CompiledStateGraph
+    from runwell.graph.node import Branch, Node
+
+__all__ = ["picture"]
+
+
+def picture(graph: CompiledStateGraph, xray: bool | int = False) -> Graph:
+    """The graph's nodes and edges. `xray` shows what nested graphs are made of: True all of it, a number so many deep.
+
+    An edge is conditional where code decides: conditional edges (labelled as the path map says) and the targets of
+    a node's `Command`s, taken from `destinations` or from its return annotation `Command[Literal[...]]`. A path that
+    says nothing of where it leads may lead to any node, and is drawn so.
+    """
+    drawn = Graph()
+    drawn.add_node(None, START, id=START)
+    for name, node in graph.nodes.items():
+        made = drawn.add_node(_action(node), name, id=name)
+        made.note = ", ".join(_notes(graph, name)) or None
+    drawn.add_node(None, END, id=END)
+    for edge in _edges(graph):
+        if edge not in drawn.edges:
+            drawn.edges.append(edge)
+    deeper = xray if isinstance(xray, bool) else xray - 1
+    for name, node in graph.nodes.items():
+        if xray and node.subgraph is not None:
+            drawn.expand(name, picture(node.subgraph, deeper))
+    return drawn
+
+
+def _notes(graph: CompiledStateGraph, name: str) -> Iterator[str]:
+    if name in graph.blueprint.deferred:
+        yield "deferred"
+    if name in graph.breaks_before:
+        yield "pauses before"
+    if name in graph.breaks_after:
+        yield "pauses after"
+
+
+def _action(node: Node) -> Any:
+    return node.subgraph or node.flow or node.callee.sync or node.callee.aio
+
+
+def _edges(graph: CompiledStateGraph) -> Iterator[Edge]:
+    """All edges, by source, in the order in which nodes were added."""
+    blueprint = graph.blueprint
+    for source in (START, *graph.nodes):
+        known = [Edge(source, target) for target in blueprint.edges.get(source, ())]
+        known += [Edge(source, join.target) for join in blueprint.joins if source in join.sources]
+        branches = [*graph.branches.get(source, ()), *([graph.joint[source]] if source in graph.joint else [])]
+        for branch in branches:
+            known += [Edge(source, target, label, True) for target, label in _choices(graph, branch)]
+        if source != START:
+            node = graph.nodes[source]
+            jumps = node.destinations or tuple(_annotated(_action(node), Command))
+            drawn = {edge.target for edge in known}
+            known += [Edge(source, target, None, True) for target in jumps if target not in drawn]
+            if not known:  # nothing follows it, as far as anyone can tell
+                known = [Edge(source, END, None, node.flow is None and graph.builder._may_jump(node))]
+        yield from known
+
+
+def _choices(graph: CompiledStateGraph, branch: Branch) -> Iterator[tuple[str, str | None]]:
+    """Where a conditional edge may lead, with a label where its answer is not simply the node's name."""
+    if branch.ends is not None:
+        for answer, target in branch.ends.items():
+            yield target, None if answer == target else str(answer)
+        return
+    said = [name for name in _annotated(branch.callee.sync or branch.callee.aio) if name == END or name in graph.nodes]
+    yield from ((name, None) for name in (said or [*graph.nodes, END]))
+
+
+def _annotated(function: Callable[..., Any] | None, inside: Any = None) -> Iterator[str]:
+    """The texts in `Literal`s of a return annotation; with `inside` only those in `inside[...]`."""
+    function = getattr(function, "func", function)
+    if not hasattr(function, "__annotations__"):
+        function = getattr(function, "__call__", None)  # noqa: B004
+    try:
+        hint = get_type_hints(function).get("return") if function is not None else None
+    except (NameError, TypeError, AttributeError):  # a name that only a type checker knows: nothing is said
+        return
+    waiting = [(hint, inside is None)]
+    while waiting:
+        one, within = waiting.pop(0)
+        if isinstance(one, str):
+            if within:
+                yield one
+            continue
+        within = within or get_origin(one) is inside
+        waiting += [(argument, within) for argument in get_args(one)]
