@@ -199,6 +199,7 @@ class Adapter(base.Adapter):
 
     def agent(self, steps, *, width=1, storage=None, folder="", middlewares=0, tool_delay=0):
         from runwell import create_agent
+        from runwell.agents import Budget
 
         def add(a: int, b: int) -> int:
             """Add two numbers."""
@@ -211,6 +212,7 @@ class Adapter(base.Adapter):
             tools=[add],
             middleware=middleware_list(middlewares),
             checkpointer=saver(storage, folder),
+            budget=Budget(model_calls=steps + 1),
         )
         threads = itertools.count()
 
@@ -222,6 +224,7 @@ class Adapter(base.Adapter):
 
     def async_agent(self, steps, *, width=1, storage=None, folder="", middlewares=0, tool_delay=0, model_delay=0):
         from runwell import create_agent
+        from runwell.agents import Budget
 
         async def add(a: int, b: int) -> int:
             """Add two numbers."""
@@ -234,6 +237,7 @@ class Adapter(base.Adapter):
             tools=[add],
             middleware=middleware_list(middlewares),
             checkpointer=saver(storage, folder),
+            budget=Budget(model_calls=steps + 1),
         )
         threads = itertools.count()
 

@@ -1,6 +1,6 @@
 """Streams of any length: cost grows with what is new, not with what is there."""
 
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -10,9 +10,9 @@ from runwell.messages import AIMessageChunk, HumanMessage, add_messages
 def seconds(work, *, tries=5):
     best = float("inf")
     for _ in range(tries):
-        start = perf_counter()
+        start = thread_time()
         work()
-        best = min(best, perf_counter() - start)
+        best = min(best, thread_time() - start)
     return best
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from runwell.errors import InvalidInput
 from runwell.messages.chunks import BaseMessageChunk
-from runwell.messages.convert import convert_to_messages
+from runwell.messages.convert import KNOWN, convert_to_messages
 from runwell.messages.message import (
     REMOVE_ALL_MESSAGES,
     BaseMessage,
@@ -112,10 +112,18 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     return result
 
 
+_WHOLE = frozenset(cls for cls in KNOWN if not issubclass(cls, (BaseMessageChunk, RemoveMessage)))
+
+
 def _adopted(messages: Any) -> MessageList:
     """A list from anywhere, with the missing ids given."""
+    given = convert_to_messages(() if messages is None else messages)
+    if _WHOLE.issuperset(map(type, given)):
+        places = _places(given)
+        if None not in places:  # a history that was stored, by far the most common
+            return MessageList(given, places)
     result = MessageList()
-    for message in convert_to_messages(() if messages is None else messages):
+    for message in given:
         if isinstance(message, RemoveMessage):
             raise InvalidInput(
                 f"A history cannot hold a RemoveMessage (id {message.id!r}).",

@@ -69,6 +69,8 @@ def from_record(record: Any) -> BaseMessage:
         cls = MESSAGE_TYPES[kind]
         if cls is RemoveMessage:
             return RemoveMessage(message_id)
+        if not more and type(content) is str:  # what most of a history is
+            return cls(content, id=message_id)
         rest = more[0] if more else {}
         if rest.keys() <= _REST[kind]:
             if isinstance(content, list) and issubclass(cls, AIMessage):

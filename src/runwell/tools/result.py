@@ -55,11 +55,11 @@ def to_text(value: Any) -> str:
         value = value.value
     if isinstance(value, str):
         return str.__str__(value)
-    from pydantic_core import PydanticSerializationError, to_json
+    import pydantic_core
 
     try:
-        return to_json(value, inf_nan_mode="constants", bytes_mode="base64").decode()
-    except (PydanticSerializationError, ValueError, RecursionError):
+        return pydantic_core.to_json(value, inf_nan_mode="constants", bytes_mode="base64").decode()
+    except (pydantic_core.PydanticSerializationError, ValueError, RecursionError):
         pass
     if (
         isinstance(value, (dict, list, tuple, set, frozenset))
@@ -67,8 +67,10 @@ def to_text(value: Any) -> str:
         or hasattr(value, "tolist")
     ):
         try:
-            return to_json(value, inf_nan_mode="constants", bytes_mode="base64", fallback=_fallback).decode()
-        except (PydanticSerializationError, ValueError, RecursionError):
+            return pydantic_core.to_json(
+                value, inf_nan_mode="constants", bytes_mode="base64", fallback=_fallback
+            ).decode()
+        except (pydantic_core.PydanticSerializationError, ValueError, RecursionError):
             pass
     return str(value)
 

@@ -29,7 +29,9 @@ from ormsgpack import (
 )
 
 from runwell.errors import ForbiddenType, InvalidConfig, SerializationError
+from runwell.messages.convert import MESSAGE_TYPES
 from runwell.messages.history import MessageList
+from runwell.messages.record import from_record, to_record
 from runwell.persistence.serialization.kinds import (
     BIG_INT,
     MAPPING,
@@ -205,13 +207,13 @@ class Codec:
 
     def _build(self, code: int, data: bytes) -> Any:
         try:
+            if code == MESSAGE:
+                return from_record(self.unpack(data))
             build = STANDARD_BY_CODE.get(code)
             if build is not None:
                 return build(self.unpack(data))
             if code in OBJECT_CODES:
                 return self._object(code, self.unpack(data))
-            if code == MESSAGE:
-                return _message(self.unpack(data))
             if code == MAPPING:
                 return unflat(self.unpack(data))
             if code == NESTED:
@@ -270,13 +272,4 @@ def _message_kind(cls: type) -> Kind | None:
     """The kind of runwell's messages; None for any other class, a subclass of one included."""
     if not cls.__module__.startswith("runwell.messages"):
         return None
-    from runwell.messages.convert import MESSAGE_TYPES
-    from runwell.messages.record import to_record
-
-    return Kind(MESSAGE, to_record, _message, "object") if cls in MESSAGE_TYPES.values() else None
-
-
-def _message(record: Any) -> Any:
-    from runwell.messages.record import from_record
-
-    return from_record(record)
+    return Kind(MESSAGE, to_record, from_record, "object") if cls in MESSAGE_TYPES.values() else None
