@@ -255,7 +255,12 @@ class Adapter(base.Adapter):
             return own_depth()
 
         agent = create_agent(ScriptedModel(steps=1), tools=[add])
-        return lambda: int(agent.invoke({"messages": [HumanMessage("go")]})["messages"][-2].content)
+
+        def run():
+            here = own_depth()  # the tool runs in the caller's thread
+            return int(agent.invoke({"messages": [HumanMessage("go")]})["messages"][-2].content) - here
+
+        return run
 
     # conversations
 
