@@ -1,0 +1,53 @@
+"""Arithmetic from text, without evaluating code."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from runwell.errors import ToolError
+
+__all__ = ["evaluate"]
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_UNARY: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": math.sqrt, "abs": abs, "round": round}
+_LARGEST_EXPONENT = 1000  # 9**9**9 would run for ever
+
+
+def evaluate(expression: str) -> int | float:
+    """The value of an arithmetic expression. Raises ToolError, in words for a model, for anything else."""
+    text = expression.replace("×", "*").replace("÷", "/").replace("^", "**").replace(",", "")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        return _value(tree.body)
+    except (SyntaxError, ZeroDivisionError, OverflowError, ValueError) as error:
+        raise ToolError(f"{expression!r} cannot be worked out: {error}") from error
+
+
+def _value(node: ast.AST) -> int | float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            first, second = _value(left), _value(right)
+            if isinstance(op, ast.Pow) and abs(second) > _LARGEST_EXPONENT:
+                raise ToolError(f"The exponent {second} is too large.")
+            return _BINARY[type(op)](first, second)  # type: ignore[no-any-return]
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            return _UNARY[type(op)](_value(operand))  # type: ignore[no-any-return]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(each) for each in args))  # type: ignore[no-any-return]
+        case _:
+            raise ToolError("Only numbers, + - * / ** % and sqrt, abs, round are understood.")
