@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from runwell.effects import Outcome
-from runwell.errors import RunCancelled
+from runwell.errors import MissingExtra, RunCancelled
 from runwell.runnables.config import batch_limit, configs_for
 
-__all__ = ["AsyncBatchItems", "BatchItems", "BatchResult", "OnResult", "arun_batch", "run_batch"]
+__all__ = [
+    "AsyncBatchItems",
+    "BatchItems",
+    "BatchResult",
+    "OnResult",
+    "Progress",
+    "arun_batch",
+    "reporting",
+    "run_batch",
+]
 
 OnResult = Callable[[int, Any], None]
 """Called with an item's index and its output (or exception) as soon as it ends."""
+
+Progress = Callable[[int, int], None]
+"""Called with how many items have ended, and of how many."""
 
 Configs = Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None
 
@@ -50,6 +63,7 @@ def run_batch(
     config: Configs,
     return_exceptions: bool,
     on_result: OnResult | None,
+    progress: bool | Progress,
     kwargs: dict[str, Any],
 ) -> list[Any]:
     """`Runnable.batch`."""
@@ -70,10 +84,10 @@ def run_batch(
         return output
 
     thunks = [lambda index=index: item(index) for index in range(len(inputs))]
-    return _results(
-        fan_out(thunks, batch_limit(configs, runnable._own_config), stop_on_error=not return_exceptions),
-        return_exceptions,
-    )
+    limit = batch_limit(configs, runnable._own_config)
+    with reporting(on_result, progress, len(inputs)) as on_result:
+        outcomes = fan_out(thunks, limit, stop_on_error=not return_exceptions)
+    return _results(outcomes, return_exceptions)
 
 
 async def arun_batch(
@@ -82,6 +96,7 @@ async def arun_batch(
     config: Configs,
     return_exceptions: bool,
     on_result: OnResult | None,
+    progress: bool | Progress,
     kwargs: dict[str, Any],
 ) -> list[Any]:
     """`Runnable.abatch`."""
@@ -104,8 +119,48 @@ async def arun_batch(
     if not inputs:
         return []
     thunks = [lambda index=index: item(index) for index in range(len(inputs))]
-    outcomes = await afan_out(thunks, batch_limit(configs, runnable._own_config), stop_on_error=not return_exceptions)
+    limit = batch_limit(configs, runnable._own_config)
+    with reporting(on_result, progress, len(inputs)) as on_result:
+        outcomes = await afan_out(thunks, limit, stop_on_error=not return_exceptions)
     return _results(outcomes, return_exceptions)
+
+
+@contextmanager
+def reporting(on_result: OnResult | None, progress: bool | Progress, total: int) -> Iterator[OnResult | None]:
+    """`on_result` and the showing of progress as one function, while a batch runs."""
+    if not progress:
+        yield on_result
+        return
+    with ExitStack() as opened:
+        show = opened.enter_context(_bar(total)) if progress is True else progress
+        lock = threading.Lock()
+        ended = 0
+
+        def report(index: int, output: Any) -> None:
+            nonlocal ended
+            try:
+                if on_result is not None:
+                    on_result(index, output)
+            finally:
+                with lock:  # so that the numbers come in order
+                    ended += 1
+                    show(ended, total)
+
+        yield report
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Progress]:
+    """A progress bar on standard error."""
+    try:
+        from rich import progress
+        from rich.console import Console
+    except ImportError:
+        raise MissingExtra("A progress bar", "cli") from None
+    columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
+    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("batch", total=total)
+        yield lambda ended, total: bar.update(task, completed=ended)
 
 
 def _results(outcomes: Sequence[Outcome[Any]], return_exceptions: bool) -> list[Any]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.errors import InvalidInput
 from runwell.runnables.forms import form
 from runwell.runnables.runnable import Runnable, not_runnable
 
@@ -21,6 +22,7 @@ def coerce_to_runnable(thing: Any, where: str = "A step") -> Runnable[Any, Any]:
     if isinstance(thing, Runnable):
         return thing
     if isinstance(thing, Mapping):
+        _refuse_circle(thing, where, ())
         return form("RunnableParallel")(thing)  # type: ignore[no-any-return]
     if not callable(thing):
         if callable(getattr(thing, "invoke", None)):
@@ -29,3 +31,11 @@ def coerce_to_runnable(thing: Any, where: str = "A step") -> Runnable[Any, Any]:
     if inspect.isgeneratorfunction(thing) or inspect.isasyncgenfunction(thing):
         return form("RunnableGenerator")(thing)  # type: ignore[no-any-return]
     return form("RunnableLambda")(thing)  # type: ignore[no-any-return]
+
+
+def _refuse_circle(thing: Mapping[str, Any], where: str, around: tuple[int, ...]) -> None:
+    if id(thing) in around:
+        raise InvalidInput(f"{where} is a dict that contains itself.", hint="A chain ends: write each dict once.")
+    for value in thing.values():
+        if isinstance(value, Mapping):
+            _refuse_circle(value, where, (*around, id(thing)))

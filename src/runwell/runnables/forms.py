@@ -17,6 +17,8 @@ HOMES: Final = {
     "RunnableAssign": "passthrough",
     "RunnableBinding": "binding",
     "RunnableBranch": "branch",
+    "RunnableConfigurableAlternatives": "configurable",
+    "RunnableConfigurableFields": "configurable",
     "RunnableEach": "each",
     "RunnableGenerator": "generator",
     "RunnableLambda": "lambda_",
@@ -25,14 +27,24 @@ HOMES: Final = {
     "RunnablePick": "passthrough",
     "RunnableRetry": "retry",
     "RunnableSequence": "sequence",
+    "RunnableWithCache": "cache",
     "RunnableWithFallbacks": "fallbacks",
+    "RunnableWithListeners": "listeners",
+    "RunnableWithTimeout": "timeout",
     "StreamEvents": "stream_events",
+    "config_schema": "schemas",
+    "config_specs": "anatomy",
+    "convert_runnable_to_tool": "runwell.tools.runnable_tool",
+    "explain": "explain",
     "input_schema": "schemas",
     "output_schema": "schemas",
+    "prompts_of": "anatomy",
 }
+"""Modules of this room; with a dot, of a room above it, which nothing here may import by name."""
 
 
 @cache
 def form(name: str) -> Any:
     """The class or function called `name`."""
-    return getattr(import_module(f"runwell.runnables.{HOMES[name]}"), name)
+    home = HOMES[name]
+    return getattr(import_module(home if "." in home else f"runwell.runnables.{home}"), name)

@@ -18,7 +18,7 @@ from runwell.runnables.config import RunnableConfig
 from runwell.runnables.parameters import asked_for, supplies
 from runwell.runnables.runnable import Input, Output, Runnable
 
-__all__ = ["RunnableLambda"]
+__all__ = ["RunnableLambda", "get_lambda_source"]
 
 _SPECIAL = (Runnable, CoroutineType)
 """What a function may give that is not yet its output."""
@@ -83,7 +83,7 @@ class RunnableLambda(Runnable[Input, Output]):
     def _resolved(self, output: Any, given: Any) -> Any:
         """What the function gave, or what the runnable that it gave makes of the same input."""
         if isinstance(output, Runnable):
-            return output.invoke(given)
+            return self._other(output).invoke(given)
         if type(output) is CoroutineType:
             from runwell.drivers.sync import call_sync
 
@@ -110,7 +110,15 @@ class RunnableLambda(Runnable[Input, Output]):
             from runwell.drivers.aio import call_async
 
             output = await call_async(self._callee, given, **kwargs)
-        return await output.ainvoke(given) if isinstance(output, Runnable) else output
+        return await self._other(output).ainvoke(given) if isinstance(output, Runnable) else output
+
+    def _other(self, output: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        if output is self:
+            raise InvalidInput(
+                f"{self!r} gives itself for the input, so it would never end.",
+                hint="A function that gives a runnable has it called with the same input: give another one.",
+            )
+        return output
 
     # -- streams
 
@@ -137,7 +145,7 @@ class RunnableLambda(Runnable[Input, Output]):
 
         output = call_sync(self._callee, given, **kwargs)
         if isinstance(output, Runnable):
-            yield from output.stream(given)
+            yield from self._other(output).stream(given)
         else:
             yield self._resolved(output, given)
 
@@ -166,7 +174,7 @@ class RunnableLambda(Runnable[Input, Output]):
             if not isinstance(output, Runnable):
                 yield output
                 return
-            source = output.astream(given)
+            source = self._other(output).astream(given)
         try:
             async for chunk in source:
                 yield chunk
@@ -185,6 +193,21 @@ class RunnableLambda(Runnable[Input, Output]):
     def OutputType(self) -> Any:
         return _hint(self.func, "return")
 
+    def _streaming(self) -> tuple[bool, bool, str]:
+        if self._yields or self._generates:
+            return False, True, "it needs its whole input, and gives its output piece by piece"
+        why = f"the function {_shown(self.func)} returns its output whole"
+        code = getattr(self.func, "__code__", None)
+        if code is not None and self.name is not None:
+            why += f" ({code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno})"
+        return False, False, why + "; mark it with @streamable, or write it as a generator of its input's chunks"
+
+    def as_tool(self, args_schema: Any = None, **options: Any) -> Any:
+        """As `Runnable.as_tool`; the function's docstring describes it unless `description` does."""
+        if not options.get("description"):
+            options["description"] = inspect.getdoc(self.func) if self.name is not None else None
+        return super().as_tool(args_schema, **options)
+
     def __repr__(self) -> str:
         return f"RunnableLambda({_shown(self.func)})"
 
@@ -196,11 +219,36 @@ def _name_of(function: Any) -> str | None:
 
 
 def _shown(function: Any) -> str:
+    """As it stands in the source: a function's name, or a lambda."""
     name = getattr(function, "__qualname__", None) or repr(function)
     if name.endswith("<lambda>"):
         code = function.__code__
-        return f"<lambda at {code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}>"
+        source = get_lambda_source(function)
+        return (
+            source if source is not None else f"<lambda at {code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}>"
+        )
     return name.rsplit("<locals>.", 1)[-1]
+
+
+def get_lambda_source(function: Any) -> str | None:
+    """The source of a lambda, in one line; None where it cannot be told, or is long."""
+    import linecache
+
+    code = function.__code__
+    spots = [spot for spot in code.co_positions() if None not in spot and spot[:1] + spot[2:3] != spot[1:2] + spot[3:]]
+    if not spots:  # compiled without positions
+        return None
+    first = min((line, column) for line, _, column, _ in spots)
+    last = max((line, column) for _, line, _, column in spots)
+    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first[0], last[0] + 1)]
+    if not all(lines):  # typed in, or the file is gone
+        return None
+    lines[-1] = lines[-1][: last[1]]
+    lines[0] = lines[0][first[1] :]
+    body = " ".join(b" ".join(lines).decode(errors="replace").split())
+    taken = str(inspect.signature(function))[1:-1]
+    shown = f"lambda {taken}: {body}"
+    return shown if len(shown) <= 80 else None
 
 
 def _hint(function: Any, which: str) -> Any:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 from runwell.effects import Callee
 from runwell.errors import InvalidInput, UsageError
 from runwell.observe.run import open_run
 from runwell.runnables.addable import add_all
+from runwell.runnables.composing import Composable, Input, Other, Output
 from runwell.runnables.config import RunnableConfig
+from runwell.runnables.describing import Described
 from runwell.runnables.forms import form
 
 if TYPE_CHECKING:
-    from runwell.runnables.batch import AsyncBatchItems, BatchItems, OnResult
-    from runwell.runnables.graph_view import Graph
-    from runwell.runnables.sequence import RunnableSequence
+    from runwell.runnables.batch import AsyncBatchItems, BatchItems, OnResult, Progress
 
 __all__ = ["Input", "Other", "Output", "Runnable", "RunnableLike", "Snapshots"]
-
-Input = TypeVar("Input", contravariant=True)
-Output = TypeVar("Output", covariant=True)
-Other = TypeVar("Other")
 
 _PROTOCOL = ("invoke", "ainvoke", "stream", "astream", "transform", "atransform")
 
 
-class Runnable(Generic[Input, Output]):
+class Runnable(Composable[Input, Output], Described):
     """A part of a program: `part.invoke(x)`, `await part.ainvoke(x)`, `part.batch(xs)`, `part.stream(x)`, `a | b`.
 
     A subclass writes any one of `invoke`, `ainvoke`, `transform` and `atransform` and gets all the others, in both
@@ -188,6 +184,7 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: Literal[False] = False,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> list[Output]: ...
     @overload
@@ -198,6 +195,7 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: bool,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> list[Output | Exception]: ...
     def batch(
@@ -207,19 +205,22 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: bool = False,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> Any:
         """The outputs for many inputs, in their order, worked on side by side.
 
         At most `max_concurrency` at once (16 unless the config says; None is no bound). `config` may be a list with
-        one for each input. `on_result(index, output_or_exception)` is called as each item ends.
+        one for each input. `on_result(index, output_or_exception)` is called as each item ends, in the thread it ended
+        in: what it saves outlives a crash. `progress=True` shows a bar (the extra `cli`); a function is called with how
+        many have ended, and of how many.
 
         When an item fails, nothing more is started and the first failed item's own error is raised, with `.batch`
         (a `BatchResult`) holding what the other items gave. With `return_exceptions` failures are returned in place.
         """
         from runwell.runnables.batch import run_batch
 
-        return run_batch(self, inputs, config, return_exceptions, on_result, kwargs)
+        return run_batch(self, inputs, config, return_exceptions, on_result, progress, kwargs)
 
     @overload
     async def abatch(
@@ -229,6 +230,7 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: Literal[False] = False,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> list[Output]: ...
     @overload
@@ -239,6 +241,7 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: bool,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> list[Output | Exception]: ...
     async def abatch(
@@ -248,12 +251,13 @@ class Runnable(Generic[Input, Output]):
         *,
         return_exceptions: bool = False,
         on_result: OnResult | None = None,
+        progress: bool | Progress = False,
         **kwargs: Any,
     ) -> Any:
         """`batch` on the running event loop. A failure, or cancelling it, also cancels the items under way."""
         from runwell.runnables.batch import arun_batch
 
-        return await arun_batch(self, inputs, config, return_exceptions, on_result, kwargs)
+        return await arun_batch(self, inputs, config, return_exceptions, on_result, progress, kwargs)
 
     def batch_as_completed(
         self,
@@ -280,126 +284,6 @@ class Runnable(Generic[Input, Output]):
         from runwell.runnables.batch import AsyncBatchItems
 
         return AsyncBatchItems(self, inputs, config, return_exceptions, kwargs)
-
-    # -- composing
-
-    def __or__(self, other: RunnableLike[Any, Other]) -> RunnableSequence[Input, Other]:
-        return cast("RunnableSequence[Input, Other]", form("RunnableSequence")(self, other))
-
-    def __ror__(self, other: RunnableLike[Other, Any]) -> RunnableSequence[Other, Output]:
-        return cast("RunnableSequence[Other, Output]", form("RunnableSequence")(other, self))
-
-    def pipe(self, *others: RunnableLike[Any, Any], name: str | None = None) -> RunnableSequence[Input, Any]:
-        """`self | other | ...`, with a name if you like."""
-        return cast("RunnableSequence[Input, Any]", form("RunnableSequence")(self, *others, name=name))
-
-    def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
-        """The same, called with these keyword arguments each time. What a call itself passes goes before them."""
-        return cast("Runnable[Input, Output]", form("RunnableBinding")(self, kwargs=kwargs))
-
-    def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Runnable[Input, Output]:
-        """The same, called with this config merged under each call's own: `part.with_config(tags=["nightly"])`."""
-        from runwell.runnables.config import merge_configs
-
-        merged = merge_configs(config, kwargs)
-        return cast("Runnable[Input, Output]", form("RunnableBinding")(self, config=merged))
-
-    def with_types(self, *, input_type: Any = None, output_type: Any = None) -> Runnable[Input, Output]:
-        """The same, said to take and give these types."""
-        binding = form("RunnableBinding")(self, input_type=input_type, output_type=output_type)
-        return cast("Runnable[Input, Output]", binding)
-
-    def with_retry(
-        self,
-        *,
-        retry_if_exception_type: type[BaseException] | tuple[type[BaseException], ...] = (Exception,),
-        wait_exponential_jitter: bool = True,
-        exponential_jitter_params: Mapping[str, float] | None = None,
-        stop_after_attempt: int = 3,
-    ) -> Runnable[Input, Output]:
-        """The same, tried again when it fails with one of these exceptions, `stop_after_attempt` times in all.
-
-        Waits about 1, 2, 4, ... s between attempts (at most 60; `initial`, `max`, `exp_base`, `jitter` in
-        `exponential_jitter_params`), or not at all without `wait_exponential_jitter`. A stream is only tried again
-        before its first chunk. The last error is raised, with `.attempts` listing all.
-        """
-        retry = form("RunnableRetry")(
-            self,
-            retry_if_exception_type=retry_if_exception_type,
-            wait_exponential_jitter=wait_exponential_jitter,
-            exponential_jitter_params=exponential_jitter_params,
-            stop_after_attempt=stop_after_attempt,
-        )
-        return cast("Runnable[Input, Output]", retry)
-
-    def with_fallbacks(
-        self,
-        fallbacks: Sequence[RunnableLike[Any, Any]],
-        *,
-        exceptions_to_handle: tuple[type[BaseException], ...] = (Exception,),
-        exception_key: str | None = None,
-    ) -> Runnable[Input, Output]:
-        """The same, and when it fails with one of these exceptions, the fallbacks in turn with the same input.
-
-        With `exception_key` the input must be a dict, and a fallback finds the error before it under that key. A
-        stream falls back only before its first chunk: after it, the error is raised. An empty stream is an answer.
-        If all fail the first error is raised, with `.attempts` listing all.
-        """
-        fallback = form("RunnableWithFallbacks")(
-            self, fallbacks, exceptions_to_handle=exceptions_to_handle, exception_key=exception_key
-        )
-        return cast("Runnable[Input, Output]", fallback)
-
-    def pick(self, keys: str | list[str]) -> Runnable[Input, Any]:
-        """The value under one key of the output dict, or a dict of several keys."""
-        return self | form("RunnablePick")(keys)  # type: ignore[no-any-return]
-
-    def assign(self, **steps: RunnableLike[Any, Any]) -> Runnable[Input, Any]:
-        """The output dict, and in it each step's output for it under the step's name."""
-        return self | form("RunnableAssign")(form("RunnableParallel")(steps))  # type: ignore[no-any-return]
-
-    def map(self) -> Runnable[Any, Any]:
-        """The same for a list: a list of inputs in, the list of outputs out, in order."""
-        return cast("Runnable[Any, Any]", form("RunnableEach")(self))
-
-    # -- what it says of itself
-
-    def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """What it is called in traces."""
-        called = name or self.name or type(self).__name__
-        if not suffix:
-            return called
-        return f"{called}_{suffix.lower()}" if called[0].islower() else called + suffix.title()
-
-    @property
-    def InputType(self) -> Any:
-        """The type of its input as declared; Any when nothing says."""
-        return _declared(type(self), 0)
-
-    @property
-    def OutputType(self) -> Any:
-        """The type of its output as declared; Any when nothing says."""
-        return _declared(type(self), 1)
-
-    def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """A pydantic model of the input."""
-        return cast("type[Any]", form("input_schema")(self))
-
-    def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
-        """A pydantic model of the output."""
-        return cast("type[Any]", form("output_schema")(self))
-
-    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """The JSON schema of the input."""
-        return cast("dict[str, Any]", self.get_input_schema(config).model_json_schema())
-
-    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """The JSON schema of the output."""
-        return cast("dict[str, Any]", self.get_output_schema(config).model_json_schema())
-
-    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
-        """Its parts and how they are connected."""
-        return cast("Graph", form("Graph").of(self))
 
     # -- for subclasses
 
@@ -479,16 +363,6 @@ RunnableLike = (
 
 def _joined(chunks: list[Any], source: Any) -> Any:
     return chunks[-1] if isinstance(source, Snapshots) else add_all(chunks)
-
-
-def _declared(cls: type, position: int) -> Any:
-    """The argument a class gave to a generic base: `class Upper(Runnable[str, str])`."""
-    for each in cls.__mro__:
-        for base in getattr(each, "__orig_bases__", ()):
-            arguments = getattr(base, "__args__", ())
-            if len(arguments) == 2 and not isinstance(arguments[position], TypeVar):
-                return arguments[position]
-    return Any
 
 
 def not_runnable(thing: Any, where: str) -> InvalidInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from runwell.observe.events import Chunk, Custom, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
@@ -14,7 +14,23 @@ if TYPE_CHECKING:
     from runwell.observe.context import RunContext
     from runwell.runnables.runnable import Runnable
 
-__all__ = ["StreamEvents"]
+__all__ = ["StreamEvent", "StreamEvents"]
+
+
+class StreamEvent(TypedDict):
+    """One thing that happened, as `astream_events` tells it."""
+
+    event: str
+    """`on_{kind}_start`, `_stream`, `_end`, `_error` or `_retry`, or the name `on_custom_event`."""
+    name: str
+    run_id: str
+    parent_ids: list[str]
+    """The runs around it, the outermost first."""
+    tags: list[str]
+    metadata: dict[str, Any]
+    data: Any
+    """`input`, `chunk`, `output` or `error`, as fits the event; of an event of your own, what you gave."""
+
 
 Filter = tuple[Sequence[str] | None, Sequence[str] | None, Sequence[str] | None]
 """Names, kinds, tags."""

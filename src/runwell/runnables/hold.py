@@ -1,0 +1,89 @@
+"""How much of a text may be handed on now, while what follows it is still to come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from runwell.errors import InvalidInput
+
+__all__ = ["Hold", "hold_of"]
+
+_NEVER = "\U0010fffe\U0010ffff"
+"""Noncharacters: text from anywhere does not hold them, so a pattern that ends in them is never whole."""
+
+
+class Hold(Protocol):
+    """Says where a text may be cut."""
+
+    def cut(self, text: str, function: Callable[[str], str]) -> int:
+        """The first place behind which something may still belong to a match."""
+
+
+class _Nothing:
+    def cut(self, text: str, function: Callable[[str], str]) -> int:
+        return len(text)
+
+
+class _Length:
+    """Matches are at most `length` characters long, whatever they are.
+
+    A cut where the function gives the same for both halves as for the whole does not go through a match.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def cut(self, text: str, function: Callable[[str], str]) -> int:
+        last = len(text) - self.length + 1
+        if last <= 0:
+            return 0
+        whole = function(text)
+        for place in range(last, max(last - self.length, 0), -1):
+            if function(text[:place]) + function(text[place:]) == whole:
+                return place
+        return 0
+
+
+class _Pattern:
+    """Matches are of `pattern`: everything from the first place on whose rest a match may begin with is held back."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        if "(?<=" in pattern or "(?<!" in pattern:
+            raise InvalidInput(
+                f"hold={pattern!r} looks back, at text that is gone by then.",
+                hint="Let the expression begin with what it looks back at.",
+            )
+        self._context = 1 if "\\b" in pattern or "\\B" in pattern or flags & re.MULTILINE else 0  # characters
+        import regex  # type: ignore[import-untyped] # its partial matching is what the standard library lacks
+
+        try:
+            self._pattern: Any = regex.compile(f"(?:{pattern}){_NEVER}", flags)
+        except regex.error as wrong:
+            raise InvalidInput(
+                f"hold={pattern!r} is no regular expression: {wrong}.", hint="Escape what is meant literally."
+            ) from None
+
+    def cut(self, text: str, function: Callable[[str], str]) -> int:
+        found = self._pattern.search(text, partial=True)
+        place = found.start() if found is not None else len(text)
+        return max(place - self._context, 0)
+
+
+def hold_of(hold: Any) -> Hold:
+    """What `@streamable(hold=...)` was given: None, a length, a regular expression as text or compiled."""
+    if hold is None:
+        return _Nothing()
+    if isinstance(hold, int) and not isinstance(hold, bool):
+        if hold < 1:
+            raise InvalidInput(f"hold is at least 1 character, not {hold}.", hint="Leave it out to hold nothing back.")
+        return _Length(hold)
+    if isinstance(hold, str):
+        return _Pattern(hold, 0)
+    if isinstance(hold, re.Pattern) and isinstance(hold.pattern, str):
+        return _Pattern(hold.pattern, hold.flags & (re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII))
+    raise InvalidInput(
+        f"hold is a regular expression or a number of characters, not {hold!r:.200}.",
+        hint='For instance hold=r"https?://\\S+", or hold=40.',
+    )

@@ -1,0 +1,135 @@
+"""A function of text that a stream need not stop at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import update_wrapper
+from re import Pattern
+from typing import Any, overload
+
+from runwell.drivers.colour import callee
+from runwell.errors import InvalidInput
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
+from runwell.runnables.bridges import alone
+from runwell.runnables.config import RunnableConfig
+from runwell.runnables.hold import hold_of
+from runwell.runnables.runnable import Runnable
+
+__all__ = ["StreamableFunction", "streamable"]
+
+
+@overload
+def streamable(function: Callable[[str], str], /) -> StreamableFunction: ...
+@overload
+def streamable(
+    *, hold: str | Pattern[str] | int | None = None
+) -> Callable[[Callable[[str], str]], StreamableFunction]: ...
+def streamable(function: Any = None, /, *, hold: Any = None) -> Any:
+    """Say of a function from text to text that it may be given a stream piece by piece, so that it flows on.
+
+    Without `hold` it is given each chunk as it comes. If what it looks for may be split over chunks, say what that
+    is, as a regular expression, or how many characters it has at most: only what may still be the beginning of a
+    match is kept back, until it is one or cannot become one.
+
+        @streamable(hold=r"https?://\\S+")
+        def strip_links(text: str) -> str:
+            return re.sub(r"https?://\\S+", "[link]", text)
+
+    It stays callable as before. The function must not look further than `hold` says, and must leave an empty text
+    empty. What is kept back is bounded by the longest match; with a length the function is called several times for
+    each chunk.
+    """
+    if function is None:
+        kept = hold_of(hold)  # a wrong one is told of where it stands
+        return lambda given: StreamableFunction(given, hold, kept)
+    return StreamableFunction(function, hold)
+
+
+class StreamableFunction(Runnable[str, str]):
+    """A function marked with `streamable`."""
+
+    def __init__(self, function: Callable[[str], str], hold: Any = None, kept: Any = None) -> None:
+        called: Any = callee(function)
+        if called.sync is None:
+            raise InvalidInput(
+                f"{function!r} is `async`; a text function that only computes is a plain one.",
+                hint="Write it with `def`, or make it a generator that reads its chunks.",
+            )
+        self.func = function
+        self.hold = hold
+        self._kept = kept if kept is not None else hold_of(hold)
+        self.name = getattr(function, "__name__", None)
+        self.never_blocks = called.cheap
+        update_wrapper(self, function, updated=())
+
+    def __call__(self, text: str) -> str:
+        return self.func(text)
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        if config or CURRENT.get() is not None:
+            return self._call_with_config(self._whole_text, input, config)
+        return self._whole_text(input)
+
+    def _whole_text(self, text: Any) -> str:
+        return self.func(_text(text, self))
+
+    def stream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[str]:
+        return self._streamed(iter((input,)), input, config)
+
+    def transform(self, input: Iterator[str], config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[str]:
+        return self._streamed(input, None, config)
+
+    def _streamed(self, source: Iterator[str], told: Any, config: RunnableConfig | None) -> Iterator[str]:
+        run = open_run("chain", self, told, config)
+        return self._flow(source) if run is None else run.watch(lambda: self._flow(source), "".join)
+
+    def _flow(self, source: Iterator[str]) -> Iterator[str]:
+        held, silent = "", True
+        for chunk in source:
+            held, ready = self._step(held, chunk)
+            if ready:
+                silent = False
+                yield ready
+        if held or silent:
+            yield self.func(held)
+
+    def astream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[str]:
+        return self._astreamed(alone(input), input, config)
+
+    def atransform(
+        self, input: AsyncIterator[str], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[str]:
+        return self._astreamed(input, None, config)
+
+    def _astreamed(self, source: AsyncIterator[str], told: Any, config: RunnableConfig | None) -> AsyncIterator[str]:
+        run = open_run("chain", self, told, config)
+        return self._aflow(source) if run is None else run.awatch(lambda: self._aflow(source), "".join)
+
+    async def _aflow(self, source: AsyncIterator[str]) -> AsyncIterator[str]:
+        """On the loop: a hop to a thread for each chunk would cost more than the function."""
+        held, silent = "", True
+        async for chunk in source:
+            held, ready = self._step(held, chunk)
+            if ready:
+                silent = False
+                yield ready
+        if held or silent:
+            yield self.func(held)
+
+    def _step(self, held: str, chunk: Any) -> tuple[str, str]:
+        """(what is kept back, what is ready) when `chunk` comes."""
+        text = held + _text(chunk, self)
+        place = self._kept.cut(text, self.func)
+        return text[place:], self.func(text[:place]) if place else ""
+
+    def __repr__(self) -> str:
+        return f"streamable({self.name})" if self.hold is None else f"streamable(hold={self.hold!r})({self.name})"
+
+
+def _text(value: Any, function: StreamableFunction) -> str:
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(
+        f"{function.name!r} works on text, not {value!r:.200}.", hint="Put a StrOutputParser() before it."
+    )

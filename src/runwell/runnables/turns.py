@@ -1,0 +1,159 @@
+"""Turns of a conversation, one after the other, whoever waits: threads, tasks of any loop, or both."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from runwell.errors import RunningLoop, UsageError
+
+__all__ = ["aturn", "turn"]
+
+_QUEUES: dict[Hashable, _Queue] = {}
+"""The conversations that somebody is in or waits for; empty when nobody is."""
+_LOCK = threading.Lock()
+_IN: ContextVar[frozenset[Hashable]] = ContextVar("runwell_turns", default=frozenset())
+"""The conversations that the running code has a turn in."""
+
+
+class _Queue:
+    """Who has the turn (the loop it is on, None for plain code), and who waits, the longest first."""
+
+    __slots__ = ("loops", "waiting")
+
+    def __init__(self) -> None:
+        self.loops: deque[Any] = deque()
+        self.waiting: deque[Callable[[], None]] = deque()
+
+
+def _running_loop() -> Any:
+    aio = sys.modules.get("asyncio")
+    return aio._get_running_loop() if aio is not None else None
+
+
+def _enter(key: Hashable, wake: Callable[[], None], blocks: Any) -> bool:
+    """Take the turn (True), or a place in the queue (False). `blocks`: the loop that waiting would hold up."""
+    if key in _IN.get():
+        raise UsageError(
+            f"A turn of the conversation {key!r} is begun inside another turn of it, and would wait for ever.",
+            hint="Inside a chain with history call the chain without it, or use another session_id.",
+        )
+    with _LOCK:
+        queue = _QUEUES.get(key)
+        if queue is None:
+            queue = _QUEUES[key] = _Queue()
+            queue.loops.append(_running_loop())
+            return True
+        if blocks is not None and blocks in queue.loops:
+            raise RunningLoop(
+                f"Another turn of the conversation {key!r} is under way on this event loop, which waiting would stop.",
+                hint="Use `await chain.ainvoke(...)` or `async for ... in chain.astream(...)` here.",
+            )
+        queue.loops.append(_running_loop())
+        queue.waiting.append(wake)
+        return False
+
+
+def _leave(key: Hashable) -> None:
+    """Hand the turn on."""
+    while True:
+        with _LOCK:
+            queue = _QUEUES[key]
+            queue.loops.popleft()
+            if not queue.waiting:
+                del _QUEUES[key]
+                return
+            wake = queue.waiting.popleft()
+        try:
+            wake()
+        except RuntimeError:  # the loop it waited on is closed: the next one's turn
+            continue
+        return
+
+
+def _withdraw(key: Hashable, wake: Callable[[], None]) -> None:
+    """Stop waiting; a turn that has come meanwhile is handed on."""
+    with _LOCK:
+        queue = _QUEUES.get(key)
+        if queue is not None and wake in queue.waiting:
+            place = queue.waiting.index(wake)
+            queue.waiting.remove(wake)
+            del queue.loops[place + 1]  # the first is of who has the turn
+            return
+    _leave(key)
+
+
+def take(key: Hashable) -> None:
+    """Wait in this thread for a turn; `leave` it."""
+    gate = threading.Lock()
+    gate.acquire()
+    wake = gate.release
+    if not _enter(key, wake, _running_loop()):
+        try:
+            gate.acquire()
+        except BaseException:  # Ctrl-C while waiting
+            _withdraw(key, wake)
+            raise
+
+
+async def atake(key: Hashable) -> None:
+    """Wait on the running loop for a turn."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def resolve() -> None:
+        if ready.done():
+            if ready.cancelled():
+                _leave(key)  # who waited is gone
+        else:
+            ready.set_result(None)
+
+    wake = partial(loop.call_soon_threadsafe, resolve)
+    if not _enter(key, wake, None):
+        try:
+            await ready
+        except BaseException:
+            if ready.done() and not ready.cancelled():
+                _leave(key)  # it came, and we were cancelled before we could take it
+            else:
+                with _LOCK:
+                    queue = _QUEUES.get(key)
+                    waiting = queue is not None and wake in queue.waiting
+                if waiting:
+                    _withdraw(key, wake)
+            raise
+
+
+leave = _leave
+
+
+@contextmanager
+def turn(key: Hashable) -> Iterator[None]:
+    """The only one in the conversation `key` while inside."""
+    take(key)
+    token = _IN.set(_IN.get() | {key})
+    try:
+        yield
+    finally:
+        _IN.reset(token)
+        _leave(key)
+
+
+@asynccontextmanager
+async def aturn(key: Hashable) -> AsyncIterator[None]:
+    """`turn` without blocking the loop."""
+    await atake(key)
+    token = _IN.set(_IN.get() | {key})
+    try:
+        yield
+    finally:
+        _IN.reset(token)
+        _leave(key)
