@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from runwell.errors import InvalidInput, OutputParserException, UnsupportedByProvider
 from runwell.messages import AIMessage
 from runwell.models import StructuredSchema
-from runwell.models.strict_schema import strict_schema
+from runwell.schemas.strict import strict_schema
 from runwell.testing import FakeChatModel
 
 
@@ -93,7 +93,7 @@ def test_a_function_definition_is_a_schema_too() -> None:
         (Person, {}, "name: Field required.*age: Field required"),
         (Person, [1], "the whole"),
         (JSON, {"n": "x"}, 'n: "x" is not of type "integer"'),
-        (Point, {"x": 1, "y": None}, "y: "),
+        (Point, {"x": None, "y": None}, "x: "),
         (list[Point], {"values": []}, "the key 'value' is missing"),
     ],
 )
@@ -159,7 +159,7 @@ def objects_in(node: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("schema", [Menu, Tree, Hot | Cold, Typed, Point])
 def test_out_01_every_object_of_a_strict_schema_is_closed(schema: Any) -> None:
-    strict = strict_schema(StructuredSchema(schema).json_schema)
+    strict = strict_schema(StructuredSchema(schema).json_schema, "It")
     found = objects_in(strict)
     assert found
     for each in found:
@@ -173,8 +173,8 @@ def test_out_01_free_keys_are_refused_by_place() -> None:
     class Free(BaseModel):
         inner: list[dict[str, int]]
 
-    with pytest.raises(UnsupportedByProvider, match=r"inner\[\] has"):
-        strict_schema(StructuredSchema(Free).json_schema)
+    with pytest.raises(UnsupportedByProvider, match=r"Free: .* inner\[\]: an object with free keys"):
+        strict_schema(StructuredSchema(Free).json_schema, "Free")
 
 
 # -- on a model

@@ -192,7 +192,7 @@ def untyped_list(items: list) -> None: ...  # type: ignore[type-arg]
         (bare, "options"),
         (pair, "point"),
         (anything, "value"),
-        (open_ended, "arguments"),
+        (open_ended, "the whole"),
         (untyped_list, "items"),
     ],
 )

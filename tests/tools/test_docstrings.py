@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from runwell.errors import ToolDefinitionError
-from runwell.tools import ToolRuntime, tool
 from runwell.schemas.docstring import read_docstring
+from runwell.tools import ToolRuntime, tool
 
 
 def google(query: str, top_k: int = 5) -> str:

@@ -9,9 +9,10 @@ from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.answer import AnswerParser
-from runwell.models.strict_schema import strict_schema
-from runwell.models.tool_schema import function_definition, tool_choice_for, tool_name
+from runwell.models.tool_choice import tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.dialects import function_definition
+from runwell.schemas.strict import strict_schema
 from runwell.schemas.structured import StructuredSchema
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _dialect(read: StructuredSchema, strict: bool | None) -> tuple[dict[str, Any
     if strict is False:
         return read.json_schema, False
     try:
-        return strict_schema(read.json_schema), True
+        return strict_schema(read.json_schema, f"The answer {read.name}"), True
     except UnsupportedByProvider:
         if strict:
             raise

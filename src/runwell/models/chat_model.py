@@ -239,7 +239,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _tool_kwargs(
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
     ) -> dict[str, Any]:
-        from runwell.models.tool_schema import function_definition, tool_choice_for
+        from runwell.models.tool_choice import tool_choice_for
+        from runwell.schemas.dialects import function_definition
 
         definitions = [function_definition(tool, strict=strict) for tool in tools]
         kwargs: dict[str, Any] = {"tools": definitions}

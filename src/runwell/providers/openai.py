@@ -211,7 +211,8 @@ class ChatOpenAI(BaseChatModel):
         tools = kwargs.get("tools")
         if not tools:  # an empty list is refused, and so is what refers to it
             return
-        from runwell.models.tool_schema import function_definition, tool_choice_for
+        from runwell.models.tool_choice import tool_choice_for
+        from runwell.schemas.dialects import function_definition
 
         body["tools"] = [function_definition(tool) for tool in tools]
         choice = kwargs.get("tool_choice")
@@ -404,11 +405,15 @@ def _response_format(asked: Any) -> Any:
     """A dict as it is; a class as the JSON schema of its fields."""
     if isinstance(asked, Mapping):
         return asked
-    from runwell.models.strict_schema import strict_schema
+    from runwell.schemas.strict import strict_schema
     from runwell.schemas.structured import StructuredSchema
 
     read = StructuredSchema(asked)
-    described = {"name": read.name, "schema": strict_schema(read.json_schema), "strict": True}
+    described = {
+        "name": read.name,
+        "schema": strict_schema(read.json_schema, f"The answer {read.name}"),
+        "strict": True,
+    }
     return {"type": "json_schema", "json_schema": described}
 
 

@@ -22,23 +22,23 @@ from runwell.errors import ToolDefinitionError
 from runwell.schemas.injection import NOTHING
 from runwell.schemas.json_schema import model_facing
 from runwell.schemas.signature import Parameter, Shape
+from runwell.schemas.type_schema import quiet_generator
+from runwell.schemas.typed_dicts import readable
 
-__all__ = ["awkward", "certain", "model_from_class", "model_from_shape", "model_schema"]
-
-
-def awkward(name: str) -> bool:
-    """Names that a Pydantic model cannot have as fields: its own attributes, and private ones."""
-    return name.startswith("_") or hasattr(BaseModel, name)
+__all__ = ["certain", "field_of", "model_from_class", "model_from_shape", "model_schema"]
 
 
-def model_from_shape(
-    name: str, shape: Shape, described: Mapping[str, str], fields_of: Mapping[str, str]
-) -> type[BaseModel]:
-    """A Pydantic model with a field for each parameter; `fields_of` has the names that cannot be the parameter's."""
+def field_of(name: str) -> str:
+    """What the field for a parameter is called: as itself, where a Pydantic model can have such a field."""
+    return f"argument__{name}" if name.startswith("_") or hasattr(BaseModel, name) else name
+
+
+def model_from_shape(name: str, shape: Shape, described: Mapping[str, str]) -> type[BaseModel]:
+    """A Pydantic model with a field for each parameter, under the parameter's name as alias where it needs another."""
     fields: dict[str, Any] = {}
     for parameter in shape.parameters.values():
-        field = fields_of.get(parameter.name, parameter.name)
-        fields[field] = (parameter.annotation, _field(parameter, described.get(parameter.name), field))
+        field = field_of(parameter.name)
+        fields[field] = (readable(parameter.annotation), _field(parameter, described.get(parameter.name), field))
     options: dict[str, Any] = {"__module__": __name__}
     if shape.extra is NOTHING:
         options["__config__"] = ConfigDict(extra="forbid")
@@ -104,14 +104,9 @@ def built(make: Callable[[], type[BaseModel]], where: str) -> type[BaseModel]:
 def model_schema(model: type[BaseModel], injected: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The model-facing JSON schema: by alias, no titles, references inlined, injected fields gone."""
     from pydantic.errors import PydanticInvalidForJsonSchema
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Quiet(GenerateJsonSchema):
-        # a default that has no JSON form is simply not shown
-        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
     try:
-        schema = model.model_json_schema(schema_generator=Quiet)
+        schema = model.model_json_schema(schema_generator=quiet_generator())
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         first = str(error).partition("\n")[0]
         raise ToolDefinitionError(f"{model.__name__}: an argument has no JSON form: {first}") from error

@@ -6,12 +6,19 @@ what a tool raises, returns or warns about is for programmers and stays out.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["Docstring", "read_docstring"]
+from runwell.errors import ToolDefinitionError, nearest
+from runwell.schemas.injection import NOTHING
+from runwell.schemas.signature import Shape, innermost
+
+__all__ = ["Docstring", "check_docstring", "class_docstring", "read_docstring"]
 
 _PARAMETERS = r"Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters"
 _EXAMPLES = r"Examples?"
@@ -100,3 +107,37 @@ def _described(parameters: Sequence[object]) -> dict[str, str]:
             text = getattr(parameter, "description", None) or ""
             found[name.strip().lstrip("*\\")] = re.sub(r"\s*\n\s*", " ", text).strip()
     return found
+
+
+def class_docstring(declared: type) -> Docstring:
+    """What a class says of itself: nothing inherited, nothing that the dataclass decorator wrote."""
+    text = declared.__dict__.get("__doc__") or ""
+    if dataclasses.is_dataclass(declared) and text.startswith(f"{declared.__name__}("):
+        text = ""
+    return read_docstring(text)
+
+
+def check_docstring(read: Docstring, shape: Shape, function: Any, *, strict: bool, documented: bool) -> None:
+    """Warn of (or, when strict, refuse) a docstring that says other things than the signature."""
+    problems = [f"its parameters cannot be read: {read.problem}"] if read.problem else []
+    if strict and not documented:
+        problems.append("parse_docstring=True needs a docstring")
+    if shape.extra is NOTHING:
+        known = shape.parameters.keys() | shape.injected.keys()
+        problems += [
+            f"it describes {name!r}, which is no parameter{nearest(name, known)}"
+            for name in read.arguments
+            if name not in known and name not in ("self", "run_manager")
+        ]
+    if not problems:
+        return
+    text = f"{shape.where}: the docstring does not fit: {'; '.join(problems)}"
+    if strict:
+        raise ToolDefinitionError(
+            text, hint="Correct the docstring, or leave out parse_docstring=True to be warned only."
+        )
+    code = getattr(innermost(function), "__code__", None)
+    if code is None:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(text, UserWarning, code.co_filename, code.co_firstlineno)

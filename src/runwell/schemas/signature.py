@@ -14,7 +14,17 @@ from typing import Any
 from runwell.errors import ToolDefinitionError
 from runwell.schemas.injection import NOTHING, Injection, find_injection
 
-__all__ = ["Parameter", "Shape", "UnresolvedName", "describe_place", "read_fields", "read_function"]
+__all__ = [
+    "Parameter",
+    "Shape",
+    "UnresolvedName",
+    "describe_place",
+    "doc_of",
+    "innermost",
+    "name_of",
+    "read_fields",
+    "read_function",
+]
 
 
 class UnresolvedName(Exception):
@@ -238,6 +248,21 @@ class _ChainedLocals(dict[str, Any]):
                 return frame.f_locals[name]
             frame = frame.f_back  # type: ignore[assignment]
         raise KeyError(name)
+
+
+def name_of(function: Any) -> str:
+    """The name a function goes by; a callable object goes by its class."""
+    inner = innermost(function)
+    name = getattr(inner, "__name__", None) or type(inner).__name__
+    return str(name)
+
+
+def doc_of(function: Any) -> str | None:
+    """The docstring of a function, or of a callable object (its `__call__` first, then its class)."""
+    inner = innermost(function)
+    if hasattr(inner, "__name__"):
+        return getattr(inner, "__doc__", None)
+    return getattr(type(inner).__call__, "__doc__", None) or type(inner).__doc__
 
 
 def describe_place(function: Any) -> str:

@@ -1,11 +1,15 @@
-"""OpenAI's strict subset of JSON schema: what constrained decoding there can follow to the letter."""
+"""OpenAI's strict subset of JSON schema: what constrained decoding there can follow to the letter.
+
+Every object is closed and every key of it required; a key that may be missing may be null instead. Whoever reads the
+answer takes such a null for "not given" (`runwell.schemas.nulls`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import copy_json, map_schema, subschemas
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
 
 __all__ = ["strict_schema"]
 
@@ -17,7 +21,7 @@ _IMPOSSIBLE = {
     "patternProperties": "free keys",
     "prefixItems": "a fixed sequence of different items (a tuple)",
 }
-_DROPPED = (  # the tool checks these itself afterwards
+_DROPPED = (  # whoever reads the answer checks these
     "default",
     "title",
     "uniqueItems",
@@ -40,23 +44,27 @@ _DROPPED = (  # the tool checks these itself afterwards
 _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
 
 
-def strict_schema(schema: dict[str, Any], tool: str) -> dict[str, Any]:
-    """The schema in the strict subset, or UnsupportedByProvider naming the argument that it cannot express."""
+def strict_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
+    """A copy in the strict subset, definitions, unions and items included.
+
+    Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for what the subset cannot say.
+    """
+    schema = dereference_refs(at_root(copy_json(schema)), where=whose)
     for path, part in subschemas(schema):
-        _refuse(part, path, tool)
+        _refuse(part, path, whose)
     if any(key in schema for key in ("anyOf", "oneOf")):
         raise UnsupportedByProvider(
-            f"Tool {tool!r}: OpenAI's strict mode takes no alternatives at the top of the arguments.",
-            hint="Put the alternatives into an argument of their own, or bind without strict.",
+            f"{whose}: OpenAI's strict mode takes no alternatives at the top.",
+            hint="Put the alternatives under a key of their own, or leave out strict=True.",
         )
-    return map_schema(copy_json(schema), _tighten)  # type: ignore[no-any-return]
+    return map_schema(schema, _tighten)  # type: ignore[no-any-return]
 
 
-def _refuse(part: dict[str, Any], path: str, tool: str) -> None:
+def _refuse(part: dict[str, Any], path: str, whose: str) -> None:
     problem = next((text for key, text in _IMPOSSIBLE.items() if key in part), None)
     if part.get("additionalProperties", False) is not False:
         problem = "an object with free keys"
-    if problem is None and part.get("type") == "object" and "properties" not in part:
+    if problem is None and "properties" not in part and _is_object(part):
         problem = "an object with free keys"
     if problem is None and not part.keys() - {"description", "title", "default"}:
         problem = "a value of any type"
@@ -66,9 +74,14 @@ def _refuse(part: dict[str, Any], path: str, tool: str) -> None:
         problem = "a combination (allOf)"
     if problem is not None:
         raise UnsupportedByProvider(
-            f"Tool {tool!r}: OpenAI's strict mode cannot express {path or 'the arguments'}: {problem}.",
-            hint="Give it a definite type (a Pydantic model, a typed list), or bind without strict.",
+            f"{whose}: OpenAI's strict mode cannot express {path or 'the whole'}: {problem}.",
+            hint="Give it a definite type (a Pydantic model, a list of {key, value}), or leave out strict=True.",
         )
+
+
+def _is_object(part: dict[str, Any]) -> bool:
+    kind = part.get("type")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
 def _tighten(part: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runwell.errors import InvalidInput, OutputParserException
-from runwell.schemas.typed_dicts import is_typed_dict, readable
+from runwell.schemas.description import read_mapping, with_descriptions
+from runwell.schemas.docstring import class_docstring
+from runwell.schemas.json_schema import model_facing
+from runwell.schemas.nulls import without, without_nulls
+from runwell.schemas.type_schema import has_fields, type_schema
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["StructuredSchema"]
 
@@ -23,6 +29,8 @@ class StructuredSchema:
     instance of the class, or a dict for a TypedDict or a JSON schema. Any other type (a union, `list[Item]`) travels
     inside an object under the one key `value` and comes back as itself. The schema is worked out once, when made, so
     that a shape that cannot be sent fails here (InvalidInput). Instances may be shared between threads.
+
+    A null for a field that has a default and cannot be null counts as not given: strict providers make models send it.
     """
 
     __slots__ = ("_validate", "description", "json_schema", "name", "schema", "wrapped")
@@ -31,13 +39,21 @@ class StructuredSchema:
         self.schema = schema
         self.wrapped = False
         if isinstance(schema, Mapping):
-            self.json_schema = _read_mapping(schema)
-            self._validate = _json_schema_validator(self.json_schema)
+            own, told, described = read_mapping(schema)
+            if described is None or described.get("type") != "object":
+                raise InvalidInput(
+                    f"A schema for an answer must describe an object; this one has type {schema.get('type')!r}.",
+                    hint='Wrap it: {"title": ..., "type": "object", "properties": {"value": <your schema>}}.',
+                )
+            self.json_schema = described
+            self._validate = _json_schema_validator(described)
         else:
-            self.json_schema, self._validate, self.wrapped = _read_type(schema)
-        said = name or self.json_schema.get("title") or getattr(schema, "__name__", None) or "answer"
+            own, told, self.json_schema, adapter = _read_type(schema)
+            self.wrapped = own is None
+            self._validate = _type_validator(adapter)
+        said = name or own or "answer"
         self.name = _UNFIT_FOR_NAME.sub("_", said).strip("_")[:64] or "answer"
-        self.description: str = description or self.json_schema.get("description") or ""
+        self.description: str = description or told
 
     def __repr__(self) -> str:
         return f"StructuredSchema({self.name!r})"
@@ -75,22 +91,6 @@ class StructuredSchema:
         return OutputParserException(f"The answer does not fit {self.name}: {problem}.", llm_output=text)
 
 
-def _read_mapping(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema, or the definition of a function whose parameters are one."""
-    given = dict(schema)
-    if given.get("type") == "function" and isinstance(given.get("function"), Mapping):
-        given = dict(given["function"])
-    if "name" in given and isinstance(given.get("parameters"), Mapping):
-        described = {"title": given["name"], "description": given.get("description", "")}
-        given = {**described, **given["parameters"]}
-    if given.get("type") != "object" and "properties" not in given and "$ref" not in given:
-        raise InvalidInput(
-            f"A schema for an answer must describe an object; this one has type {given.get('type')!r}.",
-            hint='Wrap it: {"title": ..., "type": "object", "properties": {"value": <your schema>}}.',
-        )
-    return given
-
-
 def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
@@ -100,6 +100,11 @@ def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
         raise InvalidInput(f"This JSON schema is not valid: {error}") from error
 
     def validate(owner: StructuredSchema, value: Any) -> Any:
+        if validator.is_valid(value):
+            return value
+        nulls = [tuple(error.instance_path) for error in validator.iter_errors(value) if error.instance is None]
+        trimmed = without(value, nulls)
+        value = value if trimmed is None else trimmed
         problems = [f"{_place(error.instance_path)}: {error.message}" for error in validator.iter_errors(value)]
         if problems:
             raise owner._unfit(value, "; ".join(problems))
@@ -108,45 +113,45 @@ def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
     return validate
 
 
-def _read_type(schema: Any) -> tuple[dict[str, Any], Any, bool]:
-    from pydantic import PydanticUserError, TypeAdapter
-
-    wrapped = not (
-        hasattr(schema, "model_json_schema")
-        or is_typed_dict(schema)
-        or (isinstance(schema, type) and dataclasses.is_dataclass(schema))
+def _read_type(schema: Any) -> tuple[str | None, str, dict[str, Any], TypeAdapter[Any]]:
+    """(name, description, JSON schema, adapter); no name for a type that travels under the key `value`."""
+    described, adapter = type_schema(
+        schema,
+        f"{schema!r} cannot be the shape of an answer",
+        "Use a pydantic model, a dataclass, a TypedDict or a JSON schema dict.",
     )
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(readable(schema))
-        described = adapter.json_schema()
-    except (PydanticUserError, NameError) as error:
-        raise InvalidInput(
-            f"{schema!r} cannot be the shape of an answer: {str(error).splitlines()[0]}",
-            hint="Use a pydantic model, a dataclass, a TypedDict or a JSON schema dict.",
-        ) from error
-    if "$ref" in described and "$defs" in described:  # a class that contains itself: models want an object at the top
-        described = {**described["$defs"][described["$ref"].rpartition("/")[2]], "$defs": described["$defs"]}
-    if wrapped:
-        definitions = described.pop("$defs", None)
-        described = {"title": "answer", "type": "object", "properties": {"value": described}, "required": ["value"]}
-        if definitions:
-            described["$defs"] = definitions
-    return described, _type_validator(adapter), wrapped
+    if has_fields(schema):
+        read = class_docstring(schema)
+        facing = with_descriptions(model_facing(described, frozenset(), schema.__name__), read.arguments)
+        if facing["type"] == "object" and "anyOf" not in facing:  # a root model need not be one
+            return described.get("title", schema.__name__), read.description, facing, adapter
+    definitions = described.pop("$defs", None)
+    wrapper = {"type": "object", "properties": {"value": described}, "required": ["value"]}
+    if definitions:
+        wrapper["$defs"] = definitions
+    return None, "", model_facing(wrapper, frozenset(), "answer"), adapter
 
 
-def _type_validator(adapter: Any) -> Any:
+def _type_validator(adapter: TypeAdapter[Any]) -> Any:
     from pydantic import ValidationError
     from pydantic_core import to_json
 
     def validate(owner: StructuredSchema, value: Any) -> Any:
         try:  # from JSON, so that strict models take dates and enums as the text they travel as
             return adapter.validate_json(to_json(value, serialize_unknown=True))
-        except ValidationError as error:
-            problems = [
-                f"{_place(each['loc'])}: {each['msg']} (got {_short(each['input'])})"
-                for each in error.errors(include_url=False)
-            ]
-            raise owner._unfit(value, "; ".join(problems)) from error
+        except ValidationError as first:
+            error = first
+        trimmed = without_nulls(value, error)
+        if trimmed is not None:
+            try:
+                return adapter.validate_json(to_json(trimmed, serialize_unknown=True))
+            except ValidationError as second:
+                error = second
+        problems = [
+            f"{_place(each['loc'])}: {each['msg']} (got {_short(each['input'])})"
+            for each in error.errors(include_url=False)
+        ]
+        raise owner._unfit(value, "; ".join(problems)) from error
 
     return validate
 

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException
+    from runwell.schemas.dialects import (
+        convert_to_anthropic_tool,
+        convert_to_json_schema,
+        convert_to_openai_function,
+        convert_to_openai_tool,
+    )
     from runwell.schemas.injection import InjectedState, InjectedStore, InjectedToolArg, InjectedToolCallId
     from runwell.schemas.json_schema import dereference_refs
     from runwell.tools.base_tool import ArgsSchema, BaseTool
@@ -15,12 +21,6 @@ if TYPE_CHECKING:
     from runwell.tools.result import TOOL_MESSAGE_BLOCK_TYPES
     from runwell.tools.runnable_tool import convert_runnable_to_tool
     from runwell.tools.runtime import ToolRuntime
-    from runwell.tools.schema import (
-        convert_to_anthropic_tool,
-        convert_to_json_schema,
-        convert_to_openai_function,
-        convert_to_openai_tool,
-    )
     from runwell.tools.structured import StructuredTool, Tool, create_schema_from_function
     from runwell.tools.toolbox import as_tool, as_tools
 
@@ -44,10 +44,10 @@ _HOME = {
     "as_tool": "runwell.tools.toolbox",
     "as_tools": "runwell.tools.toolbox",
     "convert_runnable_to_tool": "runwell.tools.runnable_tool",
-    "convert_to_anthropic_tool": "runwell.tools.schema",
-    "convert_to_json_schema": "runwell.tools.schema",
-    "convert_to_openai_function": "runwell.tools.schema",
-    "convert_to_openai_tool": "runwell.tools.schema",
+    "convert_to_anthropic_tool": "runwell.schemas.dialects",
+    "convert_to_json_schema": "runwell.schemas.dialects",
+    "convert_to_openai_function": "runwell.schemas.dialects",
+    "convert_to_openai_tool": "runwell.schemas.dialects",
     "create_schema_from_function": "runwell.tools.structured",
     "dereference_refs": "runwell.schemas.json_schema",
     "tool": "runwell.tools.decorator",

@@ -128,8 +128,8 @@ class BaseTool(WithFields, Runnable[Any, Any]):
 
     def _define(self, *, wait: bool = False) -> Definition | None:
         # Working out a tool takes pydantic. A program that only imports this module does not pay for it.
+        from runwell.schemas.description import check_name, unresolved
         from runwell.schemas.signature import UnresolvedName
-        from runwell.tools.definition import check_name
 
         check_name(self.name, self._place())
         try:
@@ -137,10 +137,7 @@ class BaseTool(WithFields, Runnable[Any, Any]):
         except UnresolvedName as error:
             if wait:  # a type declared further down the module: look again on first use
                 return None
-            raise ToolDefinitionError(
-                f"{self._place()}: an annotation of the tool {self.name!r} cannot be read: {error}",
-                hint="Import the type at run time, not only under TYPE_CHECKING.",
-            ) from error
+            raise unresolved(self._place(), self.name, error) from error
         self.description = made.description
         self._definition = made
         return made

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from runwell.tools.schema import convert_to_openai_tool, describe
+from runwell.schemas.description import describe
+from runwell.schemas.dialects import convert_to_openai_tool
 
 __all__ = ["ToolCost", "tool_cost"]
 

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypedDict, overload
 from typing_extensions import Unpack
 
 from runwell.errors import ToolDefinitionError
+from runwell.schemas.signature import name_of
 from runwell.tools.base_tool import BaseTool, Handler
-from runwell.tools.structured import StructuredTool, name_of
+from runwell.tools.structured import StructuredTool
 
 __all__ = ["tool"]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,16 +12,15 @@ from pydantic import BaseModel, RootModel
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError, nearest
 from runwell.schemas.argument_model import model_from_class
-from runwell.schemas.docstring import Docstring, read_docstring
+from runwell.schemas.description import needs_description
+from runwell.schemas.docstring import Docstring, check_docstring, class_docstring, read_docstring
 from runwell.schemas.injection import NOTHING, Injection, find_injection
-from runwell.schemas.signature import Shape, innermost, read_fields, read_function
+from runwell.schemas.signature import Shape, read_fields, read_function
 from runwell.tools.model_arguments import ModelArguments, arguments_from_shape
 from runwell.tools.schema_arguments import SchemaArguments
 from runwell.tools.validation import Arguments
 
-__all__ = ["Definition", "check_name", "define"]
-
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+__all__ = ["Definition", "define"]
 
 
 @dataclass(slots=True)
@@ -69,24 +66,8 @@ def define(
         read.description = read.description or told
     told = (description or read.description).strip()
     if not told:
-        raise ToolDefinitionError(
-            f"{shape.where}: the tool {name!r} has neither a docstring nor a description; no model could know its use.",
-            hint="Write a docstring, or pass description=...",
-        )
+        raise needs_description(shape.where, name)
     return Definition(shape.where, told, arguments, injected, shape.positional, callee, shape.unbound)
-
-
-def check_name(name: Any, where: str) -> str:
-    """A name that providers accept, or ToolDefinitionError."""
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return name
-    better = re.sub(r"[^A-Za-z0-9_.:-]+", "_", name).strip("_") if isinstance(name, str) else ""
-    raise ToolDefinitionError(
-        f"{where}: {name!r} cannot be the name of a tool: letters, digits, '_', '-', '.' and ':', at most 128 of them.",
-        hint=f"Call it {better[:128]!r}."
-        if better and better != "lambda"
-        else 'Give it one: tool("name", ...)(function).',
-    )
 
 
 def _whole(doc: str | None) -> str:
@@ -105,32 +86,6 @@ def _untyped(shape: Shape) -> Shape:
     for parameter in shape.parameters.values():
         parameter.annotation = str
     return shape
-
-
-def check_docstring(read: Docstring, shape: Shape, function: Any, *, strict: bool, documented: bool) -> None:
-    """Warn of (or, when strict, refuse) a docstring that says other things than the signature."""
-    problems = [f"its parameters cannot be read: {read.problem}"] if read.problem else []
-    if strict and not documented:
-        problems.append("parse_docstring=True needs a docstring")
-    if shape.extra is NOTHING:
-        known = shape.parameters.keys() | shape.injected.keys()
-        problems += [
-            f"it describes {name!r}, which is no parameter{nearest(name, known)}"
-            for name in read.arguments
-            if name not in known and name not in ("self", "run_manager")
-        ]
-    if not problems:
-        return
-    text = f"{shape.where}: the docstring does not fit: {'; '.join(problems)}"
-    if strict:
-        raise ToolDefinitionError(
-            text, hint="Correct the docstring, or leave out parse_docstring=True to be warned only."
-        )
-    code = getattr(innermost(function), "__code__", None)
-    if code is None:
-        warnings.warn(text, UserWarning, stacklevel=2)
-    else:
-        warnings.warn_explicit(text, UserWarning, code.co_filename, code.co_firstlineno)
 
 
 # -- args_schema
@@ -163,7 +118,7 @@ def _explicit(
         return (
             arguments_from_shape(name, inner, described, schema if checks_itself else None),
             injected,
-            _doc_of(schema),
+            class_docstring(schema).description,
         )
     if isinstance(schema, type) and hasattr(schema, "__fields__") and hasattr(schema, "parse_obj"):
         raise ToolDefinitionError(
@@ -194,7 +149,7 @@ def _from_model(model: type[BaseModel], shape: Shape, is_open: bool) -> tuple[Ar
     hidden = frozenset(injected)
     in_model = hidden & model.model_fields.keys()
     arguments = ModelArguments(lambda: model_from_class(model, in_model), hidden, open=is_open)
-    return arguments, injected, _doc_of(model)
+    return arguments, injected, class_docstring(model).description
 
 
 def _injected(shape: Shape, marked: Mapping[str, Injection], declared: Iterable[str]) -> dict[str, Injection]:
@@ -231,10 +186,3 @@ def _fits(shape: Shape, names: Iterable[str], always: set[str], injected: Mappin
             f"{shape.where}: args_schema and function do not fit: {'; '.join(problems)}",
             hint="Give both the same names; a parameter the model may leave out needs a default.",
         )
-
-
-def _doc_of(schema: type) -> str:
-    doc = schema.__doc__ or ""
-    if dataclasses.is_dataclass(schema) and doc.startswith(f"{schema.__name__}("):
-        return ""  # written by the dataclass decorator
-    return read_docstring(doc).description if doc and doc is not BaseModel.__doc__ else ""

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from runwell.schemas.argument_model import awkward, certain, model_from_shape, model_schema
+from runwell.schemas.argument_model import certain, field_of, model_from_shape, model_schema
 from runwell.schemas.json_schema import copy_json
+from runwell.schemas.nulls import real_path, without_nulls
 from runwell.schemas.signature import Shape
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.validation import refuse, unknown, without
+from runwell.tools.validation import refuse, unknown
 
 __all__ = ["ModelArguments", "arguments_from_shape"]
 
@@ -132,9 +133,9 @@ def arguments_from_shape(
     name: str, shape: Shape, described: Mapping[str, str], construct: type | None = None
 ) -> ModelArguments:
     """The arguments that a signature (or TypedDict, or dataclass) declares; its model is made on first use."""
-    renamed = {f"argument__{each}": each for each in shape.parameters if awkward(each)}
+    renamed = {field_of(each): each for each in shape.parameters if field_of(each) != each}
     made = ModelArguments(
-        lambda: model_from_shape(name, shape, described, {plain: field for field, plain in renamed.items()}),
+        lambda: model_from_shape(name, shape, described),
         frozenset(shape.injected),
         renamed=renamed or None,
         omit=frozenset(each.name for each in shape.parameters.values() if each.omit),
@@ -155,31 +156,6 @@ def _keys_of(name: str, info: FieldInfo, by_name: bool) -> list[str]:
     choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
     keys = [str(each.path[0]) if isinstance(each, AliasPath) else each for each in choices]
     return [name, *keys] if by_name else keys
-
-
-def real_path(loc: tuple[str | int, ...], data: Any, kind: str) -> tuple[str | int, ...]:
-    """Pydantic's location without its own marks (the branch of a union, `[key]`): only steps that are in the data."""
-    path: list[str | int] = []
-    last = len(loc) - 1
-    for position, step in enumerate(loc):
-        if isinstance(data, dict) and (step in data or (position == last and kind in ("missing", "extra_forbidden"))):
-            data = data.get(step)
-        elif isinstance(data, (list, tuple)) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
-            continue
-        path.append(step)
-    return tuple(path)
-
-
-def without_nulls(args: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
-    """`args` without the nulls that `error` complains of, or None if it complains of none.
-
-    Models send null for an optional argument (under OpenAI's strict mode they must). Where null is no value and the
-    argument has a default the second validation succeeds; where it is required, it says so.
-    """
-    found = error.errors(include_url=False, include_context=False)
-    return without(args, [real_path(each["loc"], args, each["type"]) for each in found if each["input"] is None])
 
 
 def _what(kind: str, text: str, value: Any, wanted: str) -> str:

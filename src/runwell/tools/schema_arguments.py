@@ -6,8 +6,9 @@ from typing import Any
 
 from runwell.errors import ToolDefinitionError
 from runwell.schemas.json_schema import copy_json, model_facing
+from runwell.schemas.nulls import without
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.validation import refuse, unknown, without
+from runwell.tools.validation import refuse, unknown
 
 __all__ = ["SchemaArguments"]
 

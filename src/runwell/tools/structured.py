@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError
-from runwell.schemas.signature import describe_place, innermost
+from runwell.schemas.signature import describe_place, doc_of, innermost, name_of
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.progress import as_callable
 
@@ -131,18 +131,3 @@ class Tool(StructuredTool):
         self, name: str = "", func: Callable[..., Any] | None = None, description: str = "", **fields: Any
     ) -> None:
         super().__init__(name=name, func=func, description=description, **fields)
-
-
-def name_of(function: Any) -> str:
-    """The name a function goes by; a callable object goes by its class."""
-    inner = innermost(function)
-    name = getattr(inner, "__name__", None) or type(inner).__name__
-    return str(name)
-
-
-def doc_of(function: Any) -> str | None:
-    """The docstring of a function, or of a callable object (its `__call__` first, then its class)."""
-    inner = innermost(function)
-    if hasattr(inner, "__name__"):
-        return getattr(inner, "__doc__", None)
-    return getattr(type(inner).__call__, "__doc__", None) or type(inner).__doc__

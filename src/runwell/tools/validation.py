@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from runwell.errors import ToolArgumentsError, nearest
-from runwell.schemas.json_schema import copy_json
 from runwell.tools.explain import Problem, message
 
-__all__ = ["Arguments", "refuse", "unknown", "without"]
+__all__ = ["Arguments", "refuse", "unknown"]
 
 
 class Arguments(Protocol):
@@ -43,16 +42,3 @@ def unknown(names: Iterable[str], known: Iterable[str]) -> list[Problem]:
         close = nearest(name, known)
         found.append(Problem(name, f"unknown argument{close}", "" if close else offer))
     return found
-
-
-def without(args: dict[str, Any], paths: Iterable[tuple[str | int, ...]]) -> dict[str, Any] | None:
-    """A copy of `args` without the nulls at `paths`, or None if there are none."""
-    copy, removed = copy_json(args), False
-    for path in paths:
-        holder = copy
-        for step in path[:-1]:
-            holder = holder[step] if not isinstance(holder, dict) or step in holder else {}
-        if path and isinstance(holder, dict) and path[-1] in holder and holder[path[-1]] is None:
-            del holder[path[-1]]
-            removed = True
-    return copy if removed else None
