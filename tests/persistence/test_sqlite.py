@@ -19,8 +19,8 @@ import pytest
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError, ThreadBusy
 from runwell.messages import AIMessage, HumanMessage
 from runwell.persistence import AsyncSqliteSaver, SqliteSaver
-from runwell.persistence.checkpoints import sqlite as sqlite_module
-from runwell.persistence.checkpoints import sqlite_schema
+from runwell.persistence.checkpoints import tables
+from runwell.persistence.databases import sqlite as sqlite_module
 from runwell.ports.saver import GONE, Commit, TaskRecord
 
 
@@ -295,8 +295,8 @@ def test_ckpt_16_a_file_of_a_newer_runwell_says_upgrade_and_is_left_alone(path: 
 def test_ckpt_16_a_file_of_an_older_runwell_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqliteSaver(path) as saver:
         messages = talk(saver, 2)
-    longer = (*sqlite_schema.MIGRATIONS, ("ALTER TABLE runwell_threads ADD COLUMN note TEXT",))
-    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", longer)
+    longer = (*tables.SQLITE, ("ALTER TABLE runwell_threads ADD COLUMN note TEXT",))
+    monkeypatch.setattr(tables, "SQLITE", longer)
     with SqliteSaver(path) as saver:
         assert saver._rows("SELECT note FROM runwell_threads") == [(None,)]
         assert saver._rows("SELECT version FROM runwell_schema") == [(len(longer),)]
@@ -308,9 +308,9 @@ def test_ckpt_16_a_file_of_an_older_runwell_is_brought_up_to_date(path: Path, mo
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqliteSaver(path) as saver:
         talk(saver, 1)
-    broken = (*sqlite_schema.MIGRATIONS, ("CREATE TABLE half (x)", "CREATE TABLE half (x)"))
+    broken = (*tables.SQLITE, ("CREATE TABLE half (x)", "CREATE TABLE half (x)"))
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_schema, "MIGRATIONS", broken)
+        patch.setattr(tables, "SQLITE", broken)
         with pytest.raises(StorageError, match="half"):
             SqliteSaver(path)
     with SqliteSaver(path) as saver:
@@ -427,13 +427,13 @@ except ThreadBusy:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_does_not_use_the_parents_connection(path: Path, saver: SqliteSaver) -> None:
     messages = talk(saver, 1)
-    connection = saver._connection
+    connection = saver.file.connection
     child = os.fork()
     if child == 0:  # pragma: no cover  # in another process
         code = 1
         try:
             talk(saver, 1, messages, number=2)
-            code = int(saver._connection is connection)
+            code = int(saver.file.connection is connection)
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0

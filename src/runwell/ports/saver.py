@@ -77,7 +77,8 @@ class Commit:
     The saver works out how to store a change: a list that grew stores the new items only.
     `expect_head` is the id of the thread's newest checkpoint as this run knows it (None: the thread is new); when the
     thread has moved on meanwhile the saver raises `ThreadBusy` and stores nothing. A fork (`parent_id` differs from
-    `expect_head`) is fine: the new checkpoint becomes the head.
+    `expect_head`) is fine: the new checkpoint becomes the head. `fence` is the attempt that `take` gave this run, if it
+    took the thread: once another run has taken it, the saver raises `ThreadBusy` and stores nothing.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Commit:
     next: list[PlannedTask]
     joins: dict[str, list[str]] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    fence: int | None = None
 
 
 GONE: Any = type("Gone", (), {"__repr__": lambda self: "GONE", "__slots__": ()})()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -13,8 +13,8 @@ from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow
 
 __all__ = ["Replay"]
 
-ReadChanges = Callable[[str, int, int], list[ChangeRow]]
-"""(channel, first seq, last seq) to the channel's changes in that range, of every branch, in order of seq."""
+ReadChanges = Callable[[Mapping[str, tuple[int, int]]], dict[str, list[ChangeRow]]]
+"""{channel: (first seq, last seq)} to the channels' changes in those ranges, of every branch, in order of seq."""
 ReadRow = Callable[[int], "CheckpointRow | None"]
 
 _seq = attrgetter("seq")
@@ -52,8 +52,7 @@ class Replay:
                     raise self._corrupt(row.id, f"the checkpoint that branch {branch} left is missing")
                 self._parents[branch] = parent.branch, parent.seq
                 branch = parent.branch
-        for channel, (low, high) in spans.items():
-            self._changes[channel] = read(channel, low, high)
+        self._changes = read(spans) if spans else {}
 
     def values(self, row: CheckpointRow, chains: dict[str, Chain]) -> dict[str, Any]:
         """Every channel of one checkpoint; raises CheckpointCorrupt when anything of it is missing or unreadable."""
@@ -71,7 +70,7 @@ class Replay:
         def where() -> str:
             return f"{self._where}, checkpoint {row.id!r}, key {channel!r}"
 
-        changes = self._changes[channel]
+        changes = self._changes.get(channel, [])
         for at in range(bisect_left(changes, max(chain.base, seq + 1), key=_seq), len(changes)):
             at_seq, branch, kind, data = changes[at]
             if at_seq > row.seq:

@@ -7,13 +7,16 @@ everything else from here: deltas, forks, history, strict types, the async forms
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from runwell.errors import InvalidInput, ThreadBusy, UnserializableType
+from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy, UnserializableType
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
 from runwell.persistence.checkpoints.replay import Replay
-from runwell.persistence.checkpoints.rows import CheckpointRow, Rows, place
+from runwell.persistence.checkpoints.rows import CheckpointRow, place
+from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
 from runwell.persistence.checkpoints.worker import Worker
+from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.serializer import Serializer
 from runwell.ports.saver import GONE, Checkpoint, Commit, PlannedTask, TaskRecord
 
@@ -48,20 +51,33 @@ class _Known(NamedTuple):
 _ROOT = _Known("", 0, 0, {})
 
 
-class BaseCheckpointSaver(Rows):
+class BaseCheckpointSaver(ThreadKeeping):
     """The checkpoint port over rows of bytes. Safe to share between threads.
 
-    `allow` lists classes of yours that may be saved and loaded, beside those that the graph's own schemas name.
+    `allow` lists classes of yours that may be saved and loaded, beside those that the graph's own schemas name. `ttl`
+    is how long a thread is kept after it was last written: seconds or a `timedelta`, None for ever. `encryption`
+    encrypts what is stored of values. `workers` is how many threads serve event loops.
+
     `cheap` says that no method blocks, so that an event loop may call the plain forms in place; otherwise it awaits
-    `acommit`, `asave_task`, `aload`, `ahistory`, `adelete_thread`, which run in one thread of the saver's own.
+    `acommit`, `asave_task`, `aload`, `ahistory`, `adelete_thread`, which run in threads of the saver's own.
     """
 
     cheap: ClassVar[bool] = False
 
-    def __init__(self, *, allow: Iterable[type] = ()) -> None:
-        self.serializer = Serializer(allow, owner=type(self).__name__)
+    def __init__(
+        self,
+        *,
+        allow: Iterable[type] = (),
+        ttl: float | timedelta | None = None,
+        encryption: Cipher | None = None,
+        workers: int = 1,
+    ) -> None:
+        self.serializer = Serializer(allow, owner=type(self).__name__, encryption=encryption)
+        self._ttl = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+        if self._ttl is not None and self._ttl <= 0:
+            raise InvalidConfig(f"{type(self).__name__} got ttl={ttl!r}.", hint="Give seconds above 0, or None.")
         self._heads: dict[tuple[str, str], _Known] = {}
-        self._worker = Worker()
+        self._worker = Worker(workers)
 
     # -- the port
 
@@ -93,20 +109,28 @@ class BaseCheckpointSaver(Rows):
             meta=self._encode_meta(commit, types),
         )
         try:
-            self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes)
+            self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence)
         except ThreadBusy:
             self._heads.pop(where, None)
             raise
         if len(self._heads) >= HEADS:
             self._heads.clear()
         self._heads[where] = _Known(row.id, seq, row.branch, chains)
+        self._sweep_sometimes()
 
     def save_task(
-        self, thread_id: str, ns: str, checkpoint_id: str, record: TaskRecord, types: frozenset[type] = NO_TYPES
+        self,
+        thread_id: str,
+        ns: str,
+        checkpoint_id: str,
+        record: TaskRecord,
+        types: frozenset[type] = NO_TYPES,
+        *,
+        fence: int | None = None,
     ) -> None:
         """Keep a task's result beside its checkpoint; a second record for the same task replaces the first.
 
-        Raises StorageError when there is no such checkpoint.
+        Raises StorageError when there is no such checkpoint, ThreadBusy as `commit` does when `fence` is given.
         """
         fields = [
             record.node,
@@ -126,7 +150,7 @@ class BaseCheckpointSaver(Rows):
             for name in ("interrupts", "answers", "records"):
                 self.serializer.dumps(getattr(record, name), f"{name} of node {record.node}", types)
             raise
-        self.write_task(thread_id, ns, checkpoint_id, record.task_id, data)
+        self.write_task(thread_id, ns, checkpoint_id, record.task_id, data, len(questions_of(record)), fence)
 
     def load(
         self, thread_id: str, ns: str = "", checkpoint_id: str | None = None, types: frozenset[type] = NO_TYPES
@@ -135,12 +159,15 @@ class BaseCheckpointSaver(Rows):
 
         Raises CheckpointCorrupt, naming thread and checkpoint, when anything of it cannot be read.
         """
-        with self.reading():
+
+        def read() -> Callable[[], list[Checkpoint]] | None:
             row = self.read_checkpoint(thread_id, ns, checkpoint_id)
             if row is None:
                 return None
-            finish = self._collect(thread_id, ns, [(row, self._decode_meta(thread_id, ns, row, types))], types)
-        return finish()[0]
+            return self._collect(thread_id, ns, [(row, self._decode_meta(thread_id, ns, row, types))], types)
+
+        finish = self.read(read)
+        return finish()[0] if finish is not None else None
 
     def history(
         self,
@@ -162,7 +189,8 @@ class BaseCheckpointSaver(Rows):
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidInput(f"history() got limit={limit!r}.", hint="Give a number from 0 up, or None for all.")
-        with self.reading():
+
+        def read() -> Callable[[], list[Checkpoint]]:
             last: int | None = None
             if before is not None:
                 start = self.read_checkpoint(thread_id, ns, before)
@@ -172,19 +200,14 @@ class BaseCheckpointSaver(Rows):
                         hint="Take the id from a checkpoint that history() gave.",
                     )
                 last = start.seq
-            finish = self._collect(thread_id, ns, self._matching(thread_id, ns, last, limit, filter, types), types)
-        return finish()
+            return self._collect(thread_id, ns, self._matching(thread_id, ns, last, limit, filter, types), types)
+
+        return self.read(read)()
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget the thread, its subgraphs included. Forgetting an unknown thread is no error."""
         self.remove_thread(thread_id)
-        for where in [where for where in list(self._heads) if where[0] == thread_id]:
-            self._heads.pop(where, None)
-
-    def threads(self) -> list[str]:
-        """The ids of all threads, the most recently written last."""
-        with self.reading():
-            return self.read_threads()
+        self._forget(thread_id)
 
     # -- from an event loop
 
@@ -203,6 +226,33 @@ class BaseCheckpointSaver(Rows):
 
     async def adelete_thread(self, *args: Any, **kwargs: Any) -> None:
         await self._off_loop(self.delete_thread, *args, **kwargs)
+
+    async def atake(self, *args: Any, **kwargs: Any) -> int:
+        return await self._off_loop(self.take, *args, **kwargs)
+
+    async def arelease(self, *args: Any, **kwargs: Any) -> None:
+        await self._off_loop(self.release, *args, **kwargs)
+
+    async def athreads(self) -> list[str]:
+        return await self._off_loop(self.threads)
+
+    async def alist_interrupts(self, **kwargs: Any) -> list[PendingInterrupt]:
+        return await self._off_loop(self.list_interrupts, **kwargs)
+
+    async def acopy_thread(self, *args: Any, **kwargs: Any) -> None:
+        await self._off_loop(self.copy_thread, *args, **kwargs)
+
+    async def aprune(self, *args: Any, **kwargs: Any) -> int:
+        return await self._off_loop(self.prune, *args, **kwargs)
+
+    async def asweep(self) -> list[str]:
+        return await self._off_loop(self.sweep)
+
+    async def aexport_thread(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return await self._off_loop(self.export_thread, *args, **kwargs)
+
+    async def aimport_thread(self, *args: Any, **kwargs: Any) -> str:
+        return await self._off_loop(self.import_thread, *args, **kwargs)
 
     async def _off_loop(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return method(*args, **kwargs) if self.cheap else await self._worker.run(method, *args, **kwargs)
@@ -233,8 +283,7 @@ class BaseCheckpointSaver(Rows):
         if commit.expect_head is None:
             head = _ROOT
         elif head is None or head.id != commit.expect_head:
-            with self.reading():
-                row = self.read_checkpoint(thread, ns, None)
+            row = self.read(lambda: self.read_checkpoint(thread, ns, None))
             if row is None or row.id != commit.expect_head:
                 raise self.busy(thread, ns, commit.expect_head, row.id if row else None)
             head = self._known(thread, ns, row)
@@ -242,8 +291,8 @@ class BaseCheckpointSaver(Rows):
             return head, _ROOT
         if commit.parent_id == head.id:
             return head, head
-        with self.reading():
-            row = self.read_checkpoint(thread, ns, commit.parent_id)
+        parent_id = commit.parent_id
+        row = self.read(lambda: self.read_checkpoint(thread, ns, parent_id))
         if row is None:
             raise InvalidInput(
                 f"Thread {thread!r} has no checkpoint {commit.parent_id!r} to continue from.",
@@ -336,7 +385,7 @@ class BaseCheckpointSaver(Rows):
         replay = Replay(place(thread, ns), lambda data, where: self.serializer.loads(data, types, where=where))
         replay.fetch(
             [(row, chains[row.seq]) for row, _ in wanted],
-            lambda channel, first, last: self.read_changes(thread, ns, channel, first, last),
+            lambda spans: self.read_changes(thread, ns, spans),
             lambda seq: self.read_seq(thread, ns, seq),
         )
         tasks = self.read_tasks(thread, ns, [row.seq for row, _ in wanted])

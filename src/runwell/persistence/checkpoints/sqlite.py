@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Literal, Self, TypeVar
 
-from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
-from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow
+from runwell.persistence.checkpoints import tables
+from runwell.persistence.checkpoints.holds import gone
+from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree
 from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
-from runwell.persistence.checkpoints.sqlite_schema import migrate
+from runwell.persistence.databases.sqlite import SqliteFile
+from runwell.persistence.serialization.encryption import Cipher
 
 __all__ = ["AsyncSqliteSaver", "SqliteSaver"]
 
-BUSY_S = 30.0
-"""How long a write waits for another process's. Chosen, not measured."""
+T = TypeVar("T")
 
 _SPACE = "(SELECT space FROM runwell_threads WHERE thread = ? AND ns = ?)"
 _CHECKPOINT = """SELECT c.seq, c.id, p.id, c.parent_seq, c.branch, c.step, c.source, c.created_at, c.chains, c.meta
-    FROM runwell_checkpoints c LEFT JOIN runwell_checkpoints p ON p.space = c.space AND p.seq = c.parent_seq"""
+    FROM runwell_checkpoints c
+    LEFT JOIN runwell_checkpoints p ON p.space = c.space AND p.seq = c.parent_seq AND p.meta <> x''"""
 
 
 class SqliteSaver(BaseCheckpointSaver):
@@ -32,7 +34,8 @@ class SqliteSaver(BaseCheckpointSaver):
     `sqlite3.Connection`, which stays yours to close and needs `check_same_thread=False` for use in other threads.
 
     With `synchronous="normal"` a saved step survives the death of the process; with `"full"` also a power cut, for some
-    milliseconds more per save. `allow` lists classes of yours that may be saved and loaded.
+    milliseconds more per save. `allow` lists classes of yours that may be saved and loaded, `ttl` forgets threads not
+    written for so long (seconds or a timedelta), `encryption` encrypts what is stored of their values.
 
     Raises StorageError, naming the file, when it cannot be opened or is not an SQLite database; such a file is left as
     it is. Close it with `close()` or a `with` block; the file can be opened again by another saver at any time.
@@ -44,31 +47,21 @@ class SqliteSaver(BaseCheckpointSaver):
         *,
         synchronous: Literal["normal", "full"] = "normal",
         allow: Iterable[type] = (),
+        ttl: float | timedelta | None = None,
+        encryption: Cipher | None = None,
     ) -> None:
-        super().__init__(allow=allow)
-        if synchronous not in ("normal", "full"):
-            raise InvalidConfig(
-                f"SqliteSaver got synchronous={synchronous!r}.", hint='Use "normal" (the default) or "full".'
-            )
-        if sqlite3.sqlite_version_info < (3, 35):
-            raise StorageError(
-                f"SqliteSaver needs SQLite 3.35 or newer; this Python has {sqlite3.sqlite_version}.",
-                hint="Use a newer Python, or InMemorySaver.",
-            )
-        self._synchronous = synchronous
-        self._lock = threading.RLock()
-        self._owned = not isinstance(path_or_connection, sqlite3.Connection)
-        self._connection: sqlite3.Connection | None = None
-        if isinstance(path_or_connection, sqlite3.Connection):
-            self.path = _path_of(path_or_connection)
-            self._prepare(path_or_connection)
-            self._connection = path_or_connection
-        else:
-            self.path = os.fspath(path_or_connection)
-            if not self.path:
-                raise InvalidConfig("SqliteSaver got an empty path.", hint='Give a file name, or ":memory:".')
-            self._connection = self._open()
-        self._process = os.getpid()
+        super().__init__(allow=allow, ttl=ttl, encryption=encryption)
+        self.file = SqliteFile(
+            path_or_connection,
+            room=tables.ROOM,
+            migrations=tables.SQLITE,
+            owner=type(self).__name__,
+            synchronous=synchronous,
+        )
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **settings: Any) -> Self:
@@ -78,118 +71,34 @@ class SqliteSaver(BaseCheckpointSaver):
     def close(self) -> None:
         """Close the file (not a connection that was given). Harmless when repeated; later calls raise StorageError."""
         super().close()
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None and self._owned:
-                connection.close()
+        self.file.close()
 
-    # -- the connection
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                self.path,
-                timeout=BUSY_S,
-                isolation_level=None,  # transactions are begun in so many words
-                check_same_thread=False,  # the lock sees to that
-                uri=self.path.startswith("file:"),
-            )
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            raise StorageError(
-                "SqliteSaver was given a connection with an open transaction.",
-                hint="Commit or roll it back first; each save is a transaction of its own.",
-            )
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
-            _use_wal(connection)
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            connection.execute("PRAGMA foreign_keys = ON")
-            migrate(connection, self.path)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = self._connection
-        if connection is None:
-            raise StorageError(f"The saver on {self.path!r} is closed.", hint="Make a new SqliteSaver.")
-        if self._process != os.getpid() and self._owned:
-            # An SQLite connection must not be used across a fork: the child opens the file anew and leaves the
-            # parent's connection alone (closing it would release the parent's locks).
-            _abandoned.append(connection)
-            self._connection, self._process = self._open(), os.getpid()
-            return self._connection
-        return connection
+    def read(self, work: Callable[[], T]) -> T:
+        with self.file.transaction("BEGIN"):
+            return work()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                connection = self._connected()
-                try:
-                    connection.execute(begin)
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    connection.rollback()
-                    raise
-            except sqlite3.Error as error:
-                raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> StorageError:
-        """What SQLite reports, with the file and the next thing to do."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_NOTADB:
-            return StorageError(
-                f"{self.path!r} is not an SQLite database. It was left as it is.",
-                hint="Give another path, or move the file away.",
-            )
-        if code == sqlite3.SQLITE_CORRUPT:
-            return CheckpointCorrupt(
-                f"The SQLite file {self.path!r} is damaged: {error}.",
-                hint=f"Restore it from a backup, or save what is readable: sqlite3 {self.path} .recover",
-            )
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            failed = StorageError(
-                f"{self.path!r} was locked by another writer for {BUSY_S:g} s. Nothing was saved.",
-                hint="Look for a process that keeps a transaction on the file open.",
-            )
-            failed.retryable = True
-            return failed
-        hints = {
-            sqlite3.SQLITE_FULL: "Free some space on the disk, then run again: the thread is as it was.",
-            sqlite3.SQLITE_CANTOPEN: "Does the directory exist, and may this user write to it?",
-            sqlite3.SQLITE_READONLY: "Make the file and its directory writable for this user.",
-        }
-        if isinstance(error, sqlite3.ProgrammingError) and not self._owned:
-            hints[code] = "Open the connection with sqlite3.connect(..., check_same_thread=False) and keep it open."
-        return StorageError(f"{self.path!r}: {error}.", hint=hints.get(code))
-
-    # -- reading
-
-    def reading(self) -> AbstractContextManager[Any]:
-        return self._transaction("BEGIN")
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All writes of this thread within it, or none; gives the connection for statements of your own."""
+        try:
+            with self.file.transaction() as connection:
+                yield connection
+        except BaseException:
+            self._heads.clear()
+            raise
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        cursor = self._connected().cursor()
-        cursor.row_factory = None  # a connection that was given may have another
-        return cursor.execute(query, values).fetchall()
+        return self.file.rows(query, *values)
+
+    # -- reading
 
     def read_checkpoint(self, thread: str, ns: str, checkpoint_id: str | None) -> CheckpointRow | None:
         if checkpoint_id is None:
             which = "JOIN runwell_threads t ON t.space = c.space AND t.seq = c.seq WHERE t.thread = ? AND t.ns = ?"
             rows = self._rows(f"{_CHECKPOINT} {which}", thread, ns)
         else:
-            rows = self._rows(f"{_CHECKPOINT} WHERE c.space = {_SPACE} AND c.id = ?", thread, ns, checkpoint_id)
+            which = f"WHERE c.space = {_SPACE} AND c.id = ? AND c.meta <> x''"
+            rows = self._rows(f"{_CHECKPOINT} {which}", thread, ns, checkpoint_id)
         return CheckpointRow(*rows[0]) if rows else None
 
     def read_seq(self, thread: str, ns: str, seq: int) -> CheckpointRow | None:
@@ -198,7 +107,7 @@ class SqliteSaver(BaseCheckpointSaver):
 
     def read_checkpoints(self, thread: str, ns: str, before: int | None, limit: int | None) -> list[CheckpointRow]:
         rows = self._rows(
-            f"{_CHECKPOINT} WHERE c.space = {_SPACE} AND c.seq < ? ORDER BY c.seq DESC LIMIT ?",
+            f"{_CHECKPOINT} WHERE c.space = {_SPACE} AND c.seq < ? AND c.meta <> x'' ORDER BY c.seq DESC LIMIT ?",
             thread,
             ns,
             2**62 if before is None else before,
@@ -206,10 +115,13 @@ class SqliteSaver(BaseCheckpointSaver):
         )
         return [CheckpointRow(*row) for row in rows]
 
-    def read_changes(self, thread: str, ns: str, channel: str, first: int, last: int) -> list[ChangeRow]:
+    def read_changes(self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]]) -> dict[str, list[ChangeRow]]:
         query = f"""SELECT seq, branch, kind, data FROM runwell_changes
             WHERE space = {_SPACE} AND channel = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
-        return [ChangeRow(*row) for row in self._rows(query, thread, ns, channel, first, last)]
+        return {
+            channel: [ChangeRow(*row) for row in self._rows(query, thread, ns, channel, first, last)]
+            for channel, (first, last) in spans.items()
+        }
 
     def read_tasks(self, thread: str, ns: str, seqs: Sequence[int]) -> dict[int, list[tuple[str, bytes]]]:
         if not seqs:
@@ -228,6 +140,22 @@ class SqliteSaver(BaseCheckpointSaver):
             GROUP BY t.thread ORDER BY max(c.created_at), max(t.space)"""
         return [thread for (thread,) in self._rows(query)]
 
+    def read_namespaces(self, thread: str) -> list[str]:
+        query = "SELECT ns FROM runwell_threads WHERE thread = ? ORDER BY ns"
+        return [ns for (ns,) in self._rows(query, thread)]
+
+    def read_questions(self, limit: int | None) -> list[QuestionRow]:
+        query = """SELECT t.thread, c.id, c.created_at, k.task, k.data FROM runwell_tasks k
+            JOIN runwell_threads t ON t.space = k.space AND t.seq = k.seq
+            JOIN runwell_checkpoints c ON c.space = k.space AND c.seq = k.seq
+            WHERE k.asks > 0 AND t.ns = '' ORDER BY c.created_at, t.thread, k.place LIMIT ?"""
+        return [QuestionRow(*row) for row in self._rows(query, -1 if limit is None else limit)]
+
+    def read_tree(self, thread: str, ns: str) -> Tree:
+        rows = self._rows(f"{_CHECKPOINT} WHERE c.space = {_SPACE} ORDER BY c.seq", thread, ns)
+        query = f"SELECT channel, seq, branch FROM runwell_changes WHERE space = {_SPACE}"
+        return Tree([CheckpointRow(*row) for row in rows], self._rows(query, thread, ns))
+
     # -- writing
 
     def write_commit(
@@ -237,8 +165,10 @@ class SqliteSaver(BaseCheckpointSaver):
         expect_head: str | None,
         row: CheckpointRow,
         changes: Sequence[tuple[str, int, bytes]],
+        fence: int | None,
     ) -> None:
-        with self._transaction("BEGIN IMMEDIATE"):
+        with self.file.transaction():
+            self._check_fence(thread, fence)
             if expect_head is None:
                 move = "INSERT INTO runwell_threads (head, seq, thread, ns) VALUES (?, ?, ?, ?)"
                 moved = self._rows(f"{move} ON CONFLICT DO NOTHING RETURNING space", row.id, row.seq, thread, ns)
@@ -261,45 +191,99 @@ class SqliteSaver(BaseCheckpointSaver):
                 query = "INSERT INTO runwell_changes VALUES (?, ?, ?, ?, ?, ?)"
                 self._rows(query, space, channel, row.seq, row.branch, kind, data)
 
-    def write_task(self, thread: str, ns: str, checkpoint_id: str, task_id: str, data: bytes) -> None:
+    def write_task(
+        self, thread: str, ns: str, checkpoint_id: str, task_id: str, data: bytes, asks: int, fence: int | None
+    ) -> None:
         # `place` keeps the order in which tasks were first saved.
-        query = f"""INSERT INTO runwell_tasks (space, seq, place, task, data)
+        query = f"""INSERT INTO runwell_tasks (space, seq, place, task, data, asks)
             SELECT c.space, c.seq,
-                (SELECT count(*) FROM runwell_tasks t WHERE t.space = c.space AND t.seq = c.seq), ?, ?
+                (SELECT count(*) FROM runwell_tasks t WHERE t.space = c.space AND t.seq = c.seq), ?, ?, ?
             FROM runwell_checkpoints c WHERE c.space = {_SPACE} AND c.id = ?
-            ON CONFLICT (space, seq, task) DO UPDATE SET data = excluded.data RETURNING seq"""
-        with self._transaction("BEGIN IMMEDIATE"):
-            if not self._rows(query, task_id, data, thread, ns, checkpoint_id):
+            ON CONFLICT (space, seq, task) DO UPDATE SET data = excluded.data, asks = excluded.asks RETURNING seq"""
+        with self.file.transaction():
+            self._check_fence(thread, fence)
+            if not self._rows(query, task_id, data, asks, thread, ns, checkpoint_id):
                 raise self.no_checkpoint(thread, ns, checkpoint_id)
 
     def remove_thread(self, thread: str) -> None:
-        with self._transaction("BEGIN IMMEDIATE"):
-            for table in ("tasks", "changes", "checkpoints", "threads"):
-                of_thread = "space IN (SELECT space FROM runwell_threads WHERE thread = ?)"
-                self._rows(f"DELETE FROM runwell_{table} WHERE {of_thread}", thread)
+        with self.file.transaction():
+            self._remove("thread = ?", thread)
+            self._rows("DELETE FROM runwell_attempts WHERE thread = ?", thread)
 
+    def _remove(self, which: str, *values: Any) -> None:
+        for table in ("tasks", "changes", "checkpoints", "threads"):
+            of_thread = f"space IN (SELECT space FROM runwell_threads WHERE {which})"
+            self._rows(f"DELETE FROM runwell_{table} WHERE {of_thread}", *values)
+
+    # -- who runs a thread
+
+    def _check_fence(self, thread: str, fence: int | None) -> None:
+        if fence is None:
+            return
+        query = "UPDATE runwell_attempts SET until = hold + ? WHERE thread = ? AND attempt = ? RETURNING attempt"
+        if not self._rows(query, time.time(), thread, fence):
+            found = self._rows("SELECT attempt FROM runwell_attempts WHERE thread = ?", thread)
+            raise self.lost(thread, fence, found[0][0] if found else None)
+
+    def write_take(self, thread: str, holder: str, hold_s: float, force: bool) -> int:
+        with self.file.transaction():
+            found = self._rows("SELECT holder, until FROM runwell_attempts WHERE thread = ?", thread)
+            left = found[0][1] - time.time() if found else 0.0
+            if left > 0 and not force and not gone(found[0][0]):
+                raise self.held(thread, left)
+            query = "REPLACE INTO runwell_attempts (thread, holder, hold, until) VALUES (?, ?, ?, ?) RETURNING attempt"
+            attempt: int = self._rows(query, thread, holder, hold_s, time.time() + hold_s)[0][0]
+            return attempt
+
+    def write_release(self, thread: str, attempt: int) -> None:
+        with self.file.transaction():
+            query = "UPDATE runwell_attempts SET until = 0 WHERE thread = ? AND attempt = ?"
+            self._rows(query, thread, attempt)
+
+    # -- whole threads
+
+    def copy_rows(self, source: str, target: str) -> None:
+        with self.file.transaction():
+            spaces = self._rows("SELECT space, ns, head, seq FROM runwell_threads WHERE thread = ?", source)
+            for space, ns, head, seq in spaces:
+                query = "INSERT INTO runwell_threads (thread, ns, head, seq) VALUES (?, ?, ?, ?) RETURNING space"
+                new = self._rows(query, target, ns, head, seq)[0][0]
+                for table, columns in _COPIED.items():
+                    query = f"INSERT INTO runwell_{table} (space, {columns}) SELECT ?, {columns} FROM runwell_{table}"
+                    self._rows(f"{query} WHERE space = ?", new, space)
+
+    def remove_rows(
+        self, thread: str, ns: str, drop: Sequence[int], hide: Sequence[int], changes: Sequence[tuple[str, int]]
+    ) -> None:
+        with self.file.transaction() as connection:
+            space = self._rows("SELECT space FROM runwell_threads WHERE thread = ? AND ns = ?", thread, ns)[0][0]
+            delete = "DELETE FROM runwell_{} WHERE space = ? AND seq = ?"
+            connection.executemany(delete.format("tasks"), [(space, seq) for seq in (*drop, *hide)])
+            connection.executemany(delete.format("checkpoints"), [(space, seq) for seq in drop])
+            empty = "UPDATE runwell_checkpoints SET meta = x'', chains = x'' WHERE space = ? AND seq = ?"
+            connection.executemany(empty, [(space, seq) for seq in hide])
+            query = "DELETE FROM runwell_changes WHERE space = ? AND channel = ? AND seq = ?"
+            connection.executemany(query, [(space, *each) for each in changes])
+
+    def remove_namespace(self, thread: str, ns: str) -> None:
+        with self.file.transaction():
+            self._remove("thread = ? AND ns = ?", thread, ns)
+
+    def remove_idle(self, before: float) -> list[str]:
+        query = """SELECT t.thread FROM runwell_threads t JOIN runwell_checkpoints c USING (space, seq)
+            GROUP BY t.thread HAVING max(c.created_at) < ?"""
+        with self.file.transaction():
+            idle = [thread for (thread,) in self._rows(query, before)]
+            for thread in idle:
+                self.remove_thread(thread)
+            return idle
+
+
+_COPIED = {
+    "checkpoints": "seq, id, parent_seq, branch, step, source, created_at, chains, meta",
+    "changes": "channel, seq, branch, kind, data",
+    "tasks": "seq, place, task, data, asks",
+}
 
 AsyncSqliteSaver = SqliteSaver
 """The same: every saver works in both colours."""
-
-_abandoned: list[sqlite3.Connection] = []
-
-
-def _path_of(connection: sqlite3.Connection) -> str:
-    try:
-        return next((file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"), "")
-    except sqlite3.Error:
-        return "the connection given"
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Turn write-ahead logging on, unless it is. SQLite does not wait for other users of the file here, so we do."""
-    deadline = time.monotonic() + BUSY_S
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            return
-        except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

@@ -1,6 +1,7 @@
-"""One thread of our own for a saver's blocking calls from an event loop.
+"""Threads of our own for blocking calls from an event loop.
 
-A single thread that stays beats a pool: a save takes tens of microseconds, a hop through a pool more than that.
+For a file, a single thread that stays beats a pool: a save takes tens of microseconds, a hop through a pool more than
+that. For a server there may be as many as it has connections.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ _log = logging.getLogger("runwell.persistence")
 
 
 class Worker:
-    """Runs jobs one after another, in the order given, in a daemon thread that starts with the first."""
+    """Runs jobs in daemon threads that start when needed, up to `threads`; a single one runs them in the order given."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        weakref.finalize(self, self._jobs.put, None).atexit = False  # a saver that is dropped takes its thread along
+        self._limit = threads
+        self._threads: list[threading.Thread] = []
+        weakref.finalize(self, _dismiss, self._jobs, self._threads).atexit = False  # a dropped saver's threads go too
 
     async def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The function's result, or its exception. A caller that is cancelled stops waiting; the job is still done."""
@@ -49,20 +51,33 @@ class Worker:
             except RuntimeError:  # the loop has closed: nobody waits any more
                 _log.debug("%r ended after its loop had closed", function, exc_info=error)
 
-        self._start()
         self._jobs.put(job)
+        self._start()
         return await future
 
     def stop(self) -> None:
-        """End the thread once what was given is done."""
-        self._jobs.put(None)
+        """End the threads once what was given is done."""
+        with self._starting:
+            _dismiss(self._jobs, self._threads)
 
     def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            with self._starting:
-                if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=_work, args=(self._jobs,), name="runwell-saver", daemon=True)
-                    self._thread.start()
+        """Another thread when there is none, or when all there are have work and more may be started."""
+        threads = self._threads
+        if threads and threads[-1].is_alive() and (len(threads) >= self._limit or self._jobs.empty()):
+            return
+        with self._starting:
+            threads[:] = [thread for thread in threads if thread.is_alive()]
+            if not threads or (len(threads) < self._limit and not self._jobs.empty()):
+                thread = threading.Thread(target=_work, args=(self._jobs,), name="runwell-saver", daemon=True)
+                thread.start()
+                threads.append(thread)
+
+
+def _dismiss(jobs: SimpleQueue[Callable[[], None] | None], threads: list[threading.Thread]) -> None:
+    """As many times None as there are threads: each takes one and ends."""
+    for _ in range(len(threads)):
+        jobs.put(None)
+    threads.clear()
 
 
 def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
-from runwell.errors import CheckpointCorrupt, ForbiddenType, InvalidConfig, RunwellError, UnserializableType
+from runwell.errors import (
+    CheckpointCorrupt,
+    ForbiddenType,
+    InvalidConfig,
+    RunwellError,
+    StorageError,
+    UnserializableType,
+)
 from runwell.persistence.serialization.codec import Codec
+from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.kinds import STANDARD, Refused
 from runwell.persistence.serialization.objects import can_be_allowed, type_id
 
@@ -17,6 +25,8 @@ FORMAT = 1
 """First byte of everything written. A reader refuses what is newer than it knows."""
 
 _HEAD = bytes([FORMAT])
+_SEALED = bytes([0x80 | FORMAT])
+"""First byte of the same, encrypted."""
 _KNOWN = {*STANDARD, type(None), bool, int, float, str, bytes, list, dict}
 
 
@@ -30,10 +40,13 @@ class Serializer:
     `allow` adds your own enums, dataclasses, Pydantic models and named tuples. A type stands for itself only: neither
     its subclasses nor subclasses of builtins are let in by it. Each call may add `types` of its own.
 
-    `owner` is what an error calls the object whose `allow=` would help. Safe to share between threads.
+    `owner` is what an error calls the object whose `allow=` would help. With an `encryption` everything is written
+    encrypted. Safe to share between threads.
     """
 
-    def __init__(self, allow: Iterable[type] = (), *, owner: str = "Serializer") -> None:
+    def __init__(
+        self, allow: Iterable[type] = (), *, owner: str = "Serializer", encryption: Cipher | None = None
+    ) -> None:
         allow = tuple(allow)
         given: Any
         for given in allow:
@@ -44,6 +57,7 @@ class Serializer:
                 )
         self._allow = frozenset(allow) - _KNOWN
         self._owner = owner
+        self._cipher = encryption
         self._codecs: dict[frozenset[type], Codec] = {frozenset(): Codec(self._allow)}
 
     def _codec(self, types: frozenset[type]) -> Codec:
@@ -66,7 +80,36 @@ class Serializer:
             data = codec.pack(value)
         except (Refused, RecursionError) as error:
             raise self._refusal(codec, value, key, error) from None
-        return _HEAD + crc32(data).to_bytes(4, "little") + data
+        return self.seal(data)
+
+    def seal(self, data: bytes) -> bytes:
+        """Packed bytes as they are stored: with a checksum, and encrypted if that is asked for."""
+        if self._cipher is None:
+            return _HEAD + crc32(data).to_bytes(4, "little") + data
+        data = self._cipher.encrypt(data)
+        return _SEALED + crc32(data).to_bytes(4, "little") + data
+
+    def unseal(self, data: bytes) -> bytes:
+        """The packed bytes in stored ones; what `loads` raises for damaged ones, without a place."""
+        body = data[5:]
+        if crc32(body) != int.from_bytes(data[1:5], "little") or len(data) < 5:
+            raise _Damaged
+        head = data[:1]
+        if head == _HEAD:
+            if self._cipher is not None and not self._cipher.reads_plain:
+                raise StorageError(
+                    "A stored value is not encrypted, and this reader takes encrypted ones only",
+                    hint="If it is from before encryption was turned on: AesEncryption(key, reads_plain=True).",
+                )
+            return body
+        if head == _SEALED:
+            if self._cipher is None:
+                raise StorageError(
+                    "A stored value is encrypted",
+                    hint=f"Pass the key: {self._owner}(..., encryption=AesEncryption(key)).",
+                )
+            return self._cipher.decrypt(body)
+        raise _Damaged
 
     def loads(self, data: bytes, types: frozenset[type] = frozenset(), *, where: str | Callable[[], str] = "") -> Any:
         """The value that `dumps` was given: equal, of the same types, sharing nothing with it.
@@ -75,12 +118,9 @@ class Serializer:
         SerializationError when an allowed class has changed so that the value no longer fits, and CheckpointCorrupt for
         damaged bytes; each says `where` (a text, or a function that gives it, called only then).
         """
-        body = data[5:]
         codec = self._codec(types)
         try:
-            if data[:1] != _HEAD or crc32(body) != int.from_bytes(data[1:5], "little"):
-                raise _Damaged
-            return codec.unpack(body)
+            return codec.unpack(self.unseal(data))
         except MemoryError:
             raise
         except Exception as error:
@@ -143,9 +183,9 @@ class Serializer:
                 f"Saved data cannot be read: {error!r}{place}.",
                 hint="The bytes are whole but make no sense; were they written by another program?",
             )
-        if len(data) >= 5 and data[0] > FORMAT and crc32(data[5:]) == int.from_bytes(data[1:5], "little"):
+        if len(data) >= 5 and data[0] & 0x7F > FORMAT and crc32(data[5:]) == int.from_bytes(data[1:5], "little"):
             return CheckpointCorrupt(
-                f"Saved data has format {data[0]}; this runwell reads up to {FORMAT}{place}.",
+                f"Saved data has format {data[0] & 0x7F}; this runwell reads up to {FORMAT}{place}.",
                 hint="It was written by a newer runwell: upgrade this one.",
             )
         return CheckpointCorrupt(

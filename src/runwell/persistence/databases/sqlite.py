@@ -1,0 +1,257 @@
+"""An SQLite file: opened right, safe for several threads and processes, its tables brought up to date."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
+
+__all__ = ["Migrations", "SqliteFile"]
+
+BUSY_S = 30.0
+"""How long a write waits for another process's. Chosen, not measured."""
+
+Migrations = Sequence[Sequence[str]]
+"""Append only: a released step is never changed, since files that have taken it exist. Each is one transaction."""
+
+Synchronous = Literal["normal", "full"]
+
+
+class SqliteFile:
+    """One connection for all threads, behind a lock; opened anew in a forked child.
+
+    `path_or_connection` is a file (made when it does not exist), `":memory:"`, a `file:` URI, or an open connection,
+    which stays its owner's to close. `room` and `migrations` name the tables of one user of the file (several may share
+    it); `owner` is the class that errors speak of.
+    """
+
+    def __init__(
+        self,
+        path_or_connection: str | os.PathLike[str] | sqlite3.Connection,
+        *,
+        room: str,
+        migrations: Migrations,
+        owner: str,
+        synchronous: Synchronous = "normal",
+    ) -> None:
+        if synchronous not in ("normal", "full"):
+            raise InvalidConfig(
+                f"{owner} got synchronous={synchronous!r}.", hint='Use "normal" (the default) or "full".'
+            )
+        if sqlite3.sqlite_version_info < (3, 35):
+            raise StorageError(
+                f"{owner} needs SQLite 3.35 or newer; this Python has {sqlite3.sqlite_version}.",
+                hint="Use a newer Python, or keep the data in memory.",
+            )
+        self.room, self.migrations, self.owner = room, migrations, owner
+        self._synchronous = synchronous
+        self._lock = threading.RLock()
+        self._depth = 0
+        self.owned = not isinstance(path_or_connection, sqlite3.Connection)
+        self.connection: sqlite3.Connection | None = None
+        if isinstance(path_or_connection, sqlite3.Connection):
+            self.path = _path_of(path_or_connection)
+            self._prepare(path_or_connection)
+            self.connection = path_or_connection
+        else:
+            self.path = os.fspath(path_or_connection)
+            if not self.path:
+                raise InvalidConfig(f"{owner} got an empty path.", hint='Give a file name, or ":memory:".')
+            self.connection = self._open()
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        """Close the file (not a connection that was given). Harmless when repeated; later calls raise StorageError."""
+        with self._lock:
+            connection, self.connection = self.connection, None
+            if connection is not None and self.owned:
+                connection.close()
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """All or nothing. Within another transaction of the same thread it is a part of that one."""
+        with self._lock:
+            try:
+                connection = self._connected()
+                if self._depth:  # a part of the outer one: undone alone, kept together
+                    connection.execute("SAVEPOINT runwell")
+                    self._depth += 1
+                    try:
+                        yield connection
+                    except BaseException:
+                        if connection.in_transaction:  # a full disk has ended all of it
+                            connection.execute("ROLLBACK TO runwell")
+                            connection.execute("RELEASE runwell")
+                        raise
+                    finally:
+                        self._depth -= 1
+                    connection.execute("RELEASE runwell")
+                    return
+                try:
+                    connection.execute(begin)
+                    self._depth = 1
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    connection.rollback()
+                    raise
+                finally:
+                    self._depth = 0
+            except sqlite3.Error as error:
+                raise self.failed(error) from error
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """What a statement gives, as plain tuples; inside a transaction, or alone."""
+        with self._lock:
+            cursor = self._connected().cursor()
+            cursor.row_factory = None  # a connection that was given may have another
+            return cursor.execute(query, values).fetchall()
+
+    # -- the connection
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.path,
+                timeout=BUSY_S,
+                isolation_level=None,  # transactions are begun in so many words
+                check_same_thread=False,  # the lock sees to that
+                uri=self.path.startswith("file:"),
+            )
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            raise StorageError(
+                f"{self.owner} was given a connection with an open transaction.",
+                hint="Commit or roll it back first; each save is a transaction of its own.",
+            )
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
+            _use_wal(connection)
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._migrate(connection)
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = self.connection
+        if connection is None:
+            raise StorageError(f"The {self.owner} on {self.path!r} is closed.", hint=f"Make a new {self.owner}.")
+        if self._process != os.getpid() and self.owned:
+            # An SQLite connection must not be used across a fork: the child opens the file anew and leaves the
+            # parent's connection alone (closing it would release the parent's locks).
+            _abandoned.append(connection)
+            self.connection, self._process = self._open(), os.getpid()
+            return self.connection
+        return connection
+
+    # -- migrations
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Take the steps that the file has not taken. Several processes may do so at once."""
+        if self._version(connection) == len(self.migrations):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS runwell_schema (room TEXT PRIMARY KEY, version INTEGER NOT NULL) "
+                "WITHOUT ROWID"
+            )
+            version = self._version(connection)  # again, now that no other process can be at it
+            if version > len(self.migrations):
+                raise too_new(self.path, self.room, version, len(self.migrations))
+            for steps in self.migrations[version:]:
+                for step in steps:
+                    connection.execute(step)
+            connection.execute(
+                "INSERT INTO runwell_schema VALUES (?, ?) ON CONFLICT (room) DO UPDATE SET version = excluded.version",
+                (self.room, len(self.migrations)),
+            )
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """How many steps the file has taken."""
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runwell_schema'").fetchone():
+            return 0
+        row = connection.execute("SELECT version FROM runwell_schema WHERE room = ?", (self.room,)).fetchone()
+        return row[0] if row else 0
+
+    # -- errors
+
+    def failed(self, error: sqlite3.Error) -> StorageError:
+        """What SQLite reports, with the file and the next thing to do."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
+            return StorageError(
+                f"{self.path!r} is not an SQLite database. It was left as it is.",
+                hint="Give another path, or move the file away.",
+            )
+        if code == sqlite3.SQLITE_CORRUPT:
+            return CheckpointCorrupt(
+                f"The SQLite file {self.path!r} is damaged: {error}.",
+                hint=f"Restore it from a backup, or save what is readable: sqlite3 {self.path} .recover",
+            )
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            failed = StorageError(
+                f"{self.path!r} was locked by another writer for {BUSY_S:g} s. Nothing was saved.",
+                hint="Look for a process that keeps a transaction on the file open.",
+            )
+            failed.retryable = True
+            return failed
+        hints = {
+            sqlite3.SQLITE_FULL: "Free some space on the disk, then run again: nothing was changed.",
+            sqlite3.SQLITE_CANTOPEN: "Does the directory exist, and may this user write to it?",
+            sqlite3.SQLITE_READONLY: "Make the file and its directory writable for this user.",
+        }
+        if isinstance(error, sqlite3.ProgrammingError) and not self.owned:
+            hints[code] = "Open the connection with sqlite3.connect(..., check_same_thread=False) and keep it open."
+        return StorageError(f"{self.path!r}: {error}.", hint=hints.get(code))
+
+
+def too_new(place: str, room: str, version: int, known: int) -> StorageError:
+    """The error for tables that a newer runwell has made."""
+    return StorageError(
+        f"{place!r} holds {room} of version {version}; this runwell knows up to {known}.",
+        hint="They were written by a newer runwell: upgrade this one. Nothing was changed.",
+    )
+
+
+_abandoned: Final[list[sqlite3.Connection]] = []
+
+
+def _path_of(connection: sqlite3.Connection) -> str:
+    try:
+        return next((file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"), "")
+    except sqlite3.Error:
+        return "the connection given"
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Turn write-ahead logging on, unless it is. SQLite does not wait for other users of the file here, so we do."""
+    deadline = time.monotonic() + BUSY_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
