@@ -133,7 +133,7 @@ def test_misuse_of_the_decorator_is_refused_at_once() -> None:
         tool(classmethod(f))  # type: ignore[call-overload]
     with pytest.raises(ToolDefinitionError, match="needs func="):
         StructuredTool.from_function()
-    with pytest.raises(InvalidInput, match="no field 'timout'; did you mean 'timeout'"):
+    with pytest.raises(InvalidInput, match="takes no argument 'timout'; did you mean 'timeout'"):
         StructuredTool.from_function(f, timout=3)
     with pytest.raises(InvalidInput, match="response_format"):
         tool(response_format="artifact")(f)  # type: ignore[call-overload]
@@ -331,10 +331,19 @@ def test_a_subclass_with_fields_of_its_own() -> None:
     assert one.invoke({"q": "a"}) == "A"
     assert asyncio.run(one.ainvoke({"q": "a"})) == "A"
     assert (one.hits, two.hits) == (["a", "a"], [])
-    with pytest.raises(InvalidInput, match="needs index="):
+    with pytest.raises(InvalidInput, match="needs 'index'"):
         Search()
-    with pytest.raises(InvalidInput, match="no field 'indx'; did you mean 'index'"):
+    with pytest.raises(InvalidInput, match="takes no argument 'indx'; did you mean 'index'"):
         Search(indx={})
+
+
+def test_a_copy_with_other_fields_is_worked_out_again() -> None:
+    one = Search(index={"a": "A"})
+    two = one.model_copy(update={"args_schema": Args, "limit": 5})
+    assert (one.args, one.limit) == ({"q": {"type": "string"}}, 3)
+    assert (two.args, two.limit) == ({"q": {"type": "string", "description": "What."}}, 5)
+    with pytest.raises(InvalidInput, match="timeout=-1"):
+        one.model_copy(update={"timeout": -1})
 
 
 def test_a_subclass_in_the_fields_usual_form() -> None:

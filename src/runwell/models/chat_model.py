@@ -10,7 +10,6 @@ from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import AIMessage, BaseMessage
-from runwell.models.fields import KeywordFields
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 from runwell.models.reply import (
     as_chunk,
@@ -28,6 +27,7 @@ from runwell.models.reply import (
 )
 from runwell.models.retry import RetryPolicy
 from runwell.observe.run import Run, open_run
+from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:

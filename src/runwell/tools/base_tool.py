@@ -14,11 +14,11 @@ from runwell.messages.message import ToolMessage
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import Command
+from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
 from runwell.schemas.injection import NOTHING
 from runwell.schemas.json_schema import copy_json
 from runwell.tools.explain import Problem, message, shorten
-from runwell.tools.fields import WithFields
 from runwell.tools.result import to_content
 from runwell.tools.runtime import ToolRuntime, ambient_runtime
 
@@ -35,7 +35,7 @@ Handler = bool | str | Callable[[Any], Any]
 """What to do with an error: False raises, True tells the model its text, a string or function says something else."""
 
 
-class BaseTool(WithFields, Runnable[Any, Any]):
+class BaseTool(KeywordFields, Runnable[Any, Any]):
     """Something a model may ask for and the program runs.
 
     Most tools come from `@tool`. Derive from this class for one with state of its own: declare fields as in a
@@ -72,7 +72,7 @@ class BaseTool(WithFields, Runnable[Any, Any]):
     _definition: Definition | None = None
     _values: Mapping[str, Any] = {}
 
-    def _made(self) -> None:
+    def model_post_init(self, context: Any) -> None:
         if self.response_format not in ("content", "content_and_artifact"):
             raise InvalidInput(
                 f"Tool {self.name!r}: response_format={self.response_format!r}",
@@ -81,6 +81,13 @@ class BaseTool(WithFields, Runnable[Any, Any]):
         if self.timeout is not None and not self.timeout > 0:
             raise InvalidInput(f"Tool {self.name!r}: timeout={self.timeout!r}", hint="Seconds, more than 0, or None.")
         self._define(wait=True)
+
+    def model_copy(self, *, update: dict[str, Any] | None = None) -> Self:
+        """The same tool with some fields changed; what follows from them is worked out again."""
+        other: Self = super().model_copy(update=update)
+        other._definition = None
+        other.model_post_init(None)
+        return other
 
     # -- what a subclass writes
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field, PrivateAttr, field_validator
 
 from runwell.errors import InvalidInput, UsageError
-from runwell.models.fields import KeywordFields
+from runwell.runnables.fields import KeywordFields
 
 
 class Base(KeywordFields):
