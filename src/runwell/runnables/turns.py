@@ -7,13 +7,12 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from functools import partial
+from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 from runwell.errors import RunningLoop, UsageError
 
-__all__ = ["aturn", "turn"]
+__all__ = ["atake", "aturn", "inside", "leave", "take", "turn"]
 
 _QUEUES: dict[Hashable, _Queue] = {}
 """The conversations that somebody is in or waits for; empty when nobody is."""
@@ -77,8 +76,8 @@ def _leave(key: Hashable) -> None:
         return
 
 
-def _withdraw(key: Hashable, wake: Callable[[], None]) -> None:
-    """Stop waiting; a turn that has come meanwhile is handed on."""
+def _withdraw(key: Hashable, wake: Callable[[], None], *, on_its_way: bool = False) -> None:
+    """Stop waiting. A turn that has come meanwhile is handed on, unless it is on its way to who does that."""
     with _LOCK:
         queue = _QUEUES.get(key)
         if queue is not None and wake in queue.waiting:
@@ -86,7 +85,8 @@ def _withdraw(key: Hashable, wake: Callable[[], None]) -> None:
             queue.waiting.remove(wake)
             del queue.loops[place + 1]  # the first is of who has the turn
             return
-    _leave(key)
+    if not on_its_way:
+        _leave(key)
 
 
 def take(key: Hashable) -> None:
@@ -116,7 +116,9 @@ async def atake(key: Hashable) -> None:
         else:
             ready.set_result(None)
 
-    wake = partial(loop.call_soon_threadsafe, resolve)
+    def wake() -> None:
+        loop.call_soon_threadsafe(resolve)
+
     if not _enter(key, wake, None):
         try:
             await ready
@@ -124,15 +126,20 @@ async def atake(key: Hashable) -> None:
             if ready.done() and not ready.cancelled():
                 _leave(key)  # it came, and we were cancelled before we could take it
             else:
-                with _LOCK:
-                    queue = _QUEUES.get(key)
-                    waiting = queue is not None and wake in queue.waiting
-                if waiting:
-                    _withdraw(key, wake)
+                _withdraw(key, wake, on_its_way=True)
             raise
 
 
-leave = _leave
+def leave(key: Hashable) -> None:
+    """End the turn that `take` or `atake` gave."""
+    _leave(key)
+
+
+def inside(key: Hashable) -> Context:
+    """A copy of this context for what runs within a turn, where none may be set across a yield."""
+    context = copy_context()
+    context.run(_IN.set, _IN.get() | {key})
+    return context
 
 
 @contextmanager
