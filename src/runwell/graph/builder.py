@@ -280,8 +280,10 @@ class StateGraph(Generic[S]):
     @staticmethod
     def _may_jump(node: Node) -> bool:
         """Whether the node's code could return a Command: its names mention the class, or it cannot be read."""
-        if node.flow is not None or node.subgraph is not None:
-            return node.subgraph is None
+        if node.subgraph is not None:  # what is inside may jump out
+            return any(StateGraph._may_jump(inner) for inner in node.subgraph.nodes.values())
+        if node.flow is not None:
+            return True
         function = node.callee.sync or node.callee.aio
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         return code is None or "Command" in code.co_names

@@ -12,6 +12,7 @@ from runwell.drivers.sync import InlineStream, SyncDriver, run_sync
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer, nearest
 from runwell.graph import thread
 from runwell.graph.engine import Run
+from runwell.graph.nesting import nest
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.schema import Channel
@@ -109,10 +110,11 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.default_limit: int | None = None
         self.default_concurrency: int | None = None
         self.checkpointer = checkpointer
-        if checkpointer not in (None, False) and not callable(getattr(checkpointer, "commit", None)):
+        if not (checkpointer is None or isinstance(checkpointer, bool) or callable(getattr(checkpointer, "commit", 0))):
             raise GraphError(
                 f"checkpointer={checkpointer!r} cannot save a graph.",
-                hint="Pass a saver such as InMemorySaver() or SqliteSaver(path); None inherits, False means none.",
+                hint="Pass a saver such as InMemorySaver() or SqliteSaver(path). Inside another graph None saves each "
+                "call by itself, True keeps a memory per thread, False saves nothing.",
             )
 
     @cached_property
@@ -125,7 +127,8 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     @cached_property
     def saver_calls(self) -> SaverCalls | None:
-        return SaverCalls(self.checkpointer, self.all_types) if self.checkpointer not in (None, False) else None
+        own = self.checkpointer is not None and not isinstance(self.checkpointer, bool)
+        return SaverCalls(self.checkpointer, self.all_types) if own else None
 
     # -- running
 
@@ -249,8 +252,16 @@ class CompiledStateGraph(Runnable[Any, Any]):
         run.breaks_before = self.breaks_before if before is None else self._breaks(before)
         run.breaks_after = self.breaks_after if after is None else self._breaks(after)
         own = configurable.get("thread_id")
-        if self.checkpointer is None and scope is not None and scope.run is not None:
-            self._inherit(run, scope)
+        called = (config or {}).get("configurable") or {}
+        inside = scope is not None and scope.run is not None
+        if inside and (self.saver_calls is None or called.get("thread_id") is None):
+            assert scope is not None
+            nest(run, self, scope)
+        elif self.checkpointer is True:
+            raise NoCheckpointer(
+                f"Graph {self.name!r} keeps its memory in the thread of the graph that calls it, and none does.",
+                hint="Compile it with a checkpointer of its own to call it by itself.",
+            )
         elif self.saver_calls is not None:
             if own is None:
                 raise InvalidConfig(
@@ -259,8 +270,10 @@ class CompiledStateGraph(Runnable[Any, Any]):
                 )
             run.saver = self.saver_calls
             run.thread_id = str(own)
-            run.ns = str(configurable.get("checkpoint_ns") or "")
-            run.pick = configurable.get("checkpoint_id")
+            run.ns, run.pick = str(called.get("checkpoint_ns") or ""), called.get("checkpoint_id")
+            if inside and scope is not None and run.pick in (scope.run.asked, None):
+                run.ns, run.pick = "", None  # a config handed on: that was a checkpoint of the graph around this one
+            run.asked = run.pick
         store = self.store if self.store is not None else scope.runtime.store if scope is not None else None
         run.base = Runtime(
             context=self._context(options.get("context"), scope),
@@ -271,18 +284,6 @@ class CompiledStateGraph(Runnable[Any, Any]):
             run.answer_in_process = scope.run.answer_in_process
         self._refuse(run)
         return run, observed
-
-    def _inherit(self, run: Run, scope: TaskScope) -> None:
-        """Share the saver, thread and answers of the task that calls this graph, in a namespace of its own."""
-        outer: Run = scope.run
-        run.saver = SaverCalls(outer.saver.saver, outer.saver.types | self.all_types) if outer.saver else None
-        run.nested = True
-        run.thread_id = outer.thread_id
-        count, scope.children = scope.children, scope.children + 1
-        origin = scope.records.setdefault("__origin__", outer.head)
-        run.ns = f"{outer.ns}|{scope.task_id}@{origin}" + (f".{count}" if count else "")
-        run.answers = outer.answers
-        run.durability = outer.durability
 
     @cached_property
     def all_types(self) -> frozenset[type]:
@@ -299,13 +300,10 @@ class CompiledStateGraph(Runnable[Any, Any]):
     ) -> list[Write]:
         """Run as a node of another graph: same driver, same thread, own namespace. Gives what changed, as writes."""
         run = Run(self)
-        run.nested = True
-        if self.checkpointer is None:
-            self._inherit(run, scope)
-        elif self.saver_calls is not None:
-            run.saver, run.thread_id = self.saver_calls, outer.thread_id
         run.base = outer.base.override()
         run.limit, run.max_concurrency, run.metadata = outer.limit, outer.max_concurrency, outer.metadata
+        nest(run, self, scope)
+        run.shares = frozenset(channels)
         run.answer_in_process = outer.answer_in_process
         run.breaks_before, run.breaks_after = self.breaks_before, self.breaks_after
         run.messages = outer.messages
@@ -376,14 +374,17 @@ class CompiledStateGraph(Runnable[Any, Any]):
     # -- the thread's state
 
     def get_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread as it stands, or stood at the config's `checkpoint_id`: values, what comes next, questions."""
-        return run_sync(thread.state(self, config))
+        """The thread as it stands, or stood at the config's `checkpoint_id`: values, what comes next, questions.
+
+        `subgraphs` puts the state of a nested graph that has begun into its task's `state`.
+        """
+        return run_sync(thread.state(self, config, subgraphs=subgraphs))
 
     async def aget_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """`get_state`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        return await run_async(thread.state(self, config))
+        return await run_async(thread.state(self, config, subgraphs=subgraphs))
 
     def get_state_history(
         self, config: Mapping[str, Any], **options: Unpack[thread.HistoryOptions]

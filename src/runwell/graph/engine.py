@@ -20,6 +20,7 @@ from runwell.errors import (
     Signal,
     nearest,
 )
+from runwell.graph.nesting import leave
 from runwell.graph.node import Branch, Node, injected
 from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, ROUTE, Write, apply_writes, changed_values, plan_tasks, put_off
@@ -63,9 +64,14 @@ class Run:
         "answer_in_process",
         "answers",
         "applied",
+        "asked",
         "base",
         "breaks_after",
         "breaks_before",
+        "busy",
+        "call",
+        "caller",
+        "can_pause",
         "config",
         "durability",
         "graph",
@@ -73,16 +79,20 @@ class Run:
         "joins",
         "limit",
         "max_concurrency",
+        "memories",
         "messages",
         "metadata",
         "modes",
         "nested",
         "next",
         "ns",
+        "origins",
         "pending",
         "pick",
+        "picks",
         "records",
         "saver",
+        "shares",
         "sink",
         "step",
         "subgraphs",
@@ -120,7 +130,16 @@ class Run:
         self.messages: MessagesHandler | None = None
         self.subgraphs = False
         self.nested = False
-        """Called by a task of another run, whose saver and thread it shares."""
+        """Called by a task of another run: `caller`. What follows is `nesting`'s."""
+        self.caller: Any = None
+        self.call: str | None = None
+        self.can_pause = True
+        self.shares: frozenset[str] = frozenset()
+        self.asked: str | None = None
+        self.picks: dict[str, str] = {}
+        self.origins: dict[tuple[str, str], str] = {}
+        self.memories: dict[str, tuple[int, str]] = {}
+        self.busy: set[str] = set()
         self.pending: Commit | None = None
         self.unkept: list[TaskRecord] = []
 
@@ -133,8 +152,17 @@ class Run:
             if "values" in self.modes:
                 await self._emit("values", self._output())
             interrupts = await self._steps(going_on=given is None or isinstance(given, Command))
+        except ParentCommand as jump:
+            if self.nested:
+                raise
+            raise InvalidUpdateError(
+                f"A node of {self.graph.name!r} returned {jump.command!r:.200}, and no graph is around this one.",
+                hint="Command(graph=Command.PARENT) is for a graph that a node of another one is or calls.",
+            ) from None
         finally:
             await self._settle()
+            if self.nested:
+                leave(self)
         output = self._output()
         if interrupts:
             if self.nested:
@@ -281,7 +309,7 @@ class Run:
 
     def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
         scope = TaskScope(planned.id, planned.node, runtime, f"{self.thread_id}|{self.ns}|{planned.id}")
-        scope.can_pause = self.saver is not None
+        scope.can_pause = self.saver is not None and self.can_pause
         scope.in_process = self.answer_in_process
         scope.run = self
         return scope
@@ -323,14 +351,18 @@ class Run:
                     return await self._nested(node, planned, scope)
                 state = planned.arg if planned.sent else node.schema.view(self.values)
                 called = node.callee if not node.wants else node.bound(runtime)
-                return await self._finish(node, await Call(called, state, timeout=node.timeout), runtime)
+                try:
+                    result = await Call(called, state, timeout=node.timeout)
+                except ParentCommand as jump:  # of a graph that the node called
+                    result = Command(update=jump.command.update, goto=jump.command.goto)
+                return await self._finish(node, result, runtime)
             except Exception as error:
                 retry = node.retry
                 if retry is None or attempt >= retry.max_attempts or not retry.retries(error):
                     raise
                 await Sleep(retry.wait_s(attempt, random.random()))
                 attempt += 1
-                scope.asked = 0
+                scope.asked = scope.children = 0
                 runtime.execution_info.attempt = attempt
 
     async def _finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from runwell.errors import InvalidInput, NoCheckpointer
 from runwell.graph.interrupts import answers_for, interrupt_id
+from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_writes, changed_values, plan_tasks
 from runwell.graph.updates import checked_targets, node_writes
-from runwell.ports.command import START, Command, Interrupt
+from runwell.ports.command import START, Command, Interrupt, Overwrite
 from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
@@ -20,9 +21,11 @@ __all__ = ["open_thread"]
 
 async def open_thread(run: Run, given: Any) -> None:
     """Load the thread and take the input: new values, answers, or nothing (go on)."""
+    if run.ns and not run.nested:
+        await go_inside(run)
     found = await run.saver.load(run.thread_id, run.ns, run.pick) if run.saver else None
-    if run.nested and found is not None:  # the task around it runs again: go on, or give what was found
-        await _stand_on(run, found)
+    if run.nested and (mine := await earlier_call(run, found)) is not None:
+        await _stand_on(run, mine)  # the task around it runs again: go on, or give what was found
         match_answers(run)
         return
     if run.pick is not None and found is None:
@@ -58,17 +61,22 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
     run.joins = found.joins
     run.step = found.step
     run.head = found.id
-    run.records = {record.task_id: record for record in found.tasks}
+    # a task that is taken up again from within is no longer paused
+    run.records = {record.task_id: record for record in found.tasks if (run.ns, record.task_id) not in run.origins}
     if run.pick is not None and run.saver is not None:
         newest = await run.saver.load(run.thread_id, run.ns, None)
         if newest is not None and newest.id != found.id:  # going on from the past: a branch of its own
             run.records = {id_: _unanswered(r) for id_, r in run.records.items() if _repeats(run, r)}
+            follow(run)
             await run.save_checkpoint("fork", {}, parent=found.id, expect=newest.id, carry=True)
 
 
 def _repeats(run: Run, record: TaskRecord) -> bool:
-    """Whether a branch can take a task over as it stands: it is done, or waits for its very first answer."""
-    if record.done:
+    """Whether a branch can take a task over as it stands: it is done, or waits for its very first answer.
+
+    A graph that the task called looks after its own answers.
+    """
+    if record.done or (children_of(record) and not record.answers):
         return True
     first = interrupt_id(run.scope_of(PlannedTask(record.task_id, record.node), run.base), 0)
     return len(record.interrupts) == 1 and record.interrupts[0].id == first
@@ -98,8 +106,13 @@ async def _take_input(run: Run, given: Any) -> None:
     if graph.ignore_extra and isinstance(given, dict):
         given = {key: value for key, value in given.items() if key in known}
     writes = list(graph.input_schema.intake(given, known, thread_has=frozenset(run.values)).items())
+    kept, shared = run.values, run.shares & run.values.keys()
     if graph.on_input is not None:
+        run.values = {name: value for name, value in kept.items() if name not in shared}
         writes = graph.on_input(run, writes)
+        run.values = kept
+    if shared:  # a memory that goes on keeps what is its own; what it shares is as the graph around it has it
+        writes = [(name, Overwrite(value) if name in shared else value) for name, value in writes]
     await _enter(run, writes, START)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from runwell.graph.nesting import children_of
 from runwell.ports.command import Interrupt
 from runwell.ports.saver import Checkpoint, TaskRecord
 
@@ -14,12 +15,17 @@ __all__ = ["PregelTask", "StateSnapshot", "snapshot_of"]
 
 @dataclass(slots=True)
 class PregelTask:
-    """A task of the step that comes next: its error or open questions, if it has been tried."""
+    """A task of the step that comes next: its error or open questions, if it has been tried.
+
+    `state` is how a graph inside it stands: its config, or with `get_state(..., subgraphs=True)` its `StateSnapshot`;
+    None where there is none, or it has not begun.
+    """
 
     id: str
     name: str
     error: str | None = None
     interrupts: tuple[Interrupt, ...] = ()
+    state: StateSnapshot | dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -48,8 +54,14 @@ def open_questions(record: TaskRecord) -> tuple[Interrupt, ...]:
     return tuple(question for question in record.interrupts if f"answer/{question.id}" not in record.records)
 
 
-def snapshot_of(checkpoint: Checkpoint, output: frozenset[str]) -> StateSnapshot:
-    """The snapshot of a saved checkpoint, with the channels named in `output`."""
+def _inside(checkpoint: Checkpoint, record: TaskRecord | None) -> dict[str, Any] | None:
+    """Where the graph that a task called stands; of several the last one called."""
+    called = list(children_of(record).items()) if record is not None else []
+    return config_of(checkpoint.thread_id, *called[-1]) if called else None
+
+
+def snapshot_of(checkpoint: Checkpoint, output: frozenset[str] | None) -> StateSnapshot:
+    """The snapshot of a saved checkpoint, with the channels named in `output` (None: all)."""
     records = {record.task_id: record for record in checkpoint.tasks}
     planned = {task.id: task.node for task in checkpoint.next}
     for record in checkpoint.tasks:  # a task behind steps that were not worth a checkpoint
@@ -65,10 +77,11 @@ def snapshot_of(checkpoint: Checkpoint, output: frozenset[str]) -> StateSnapshot
                 node,
                 known.error if known is not None else None,
                 open_questions(known) if known is not None else (),
+                _inside(checkpoint, known),
             )
         )
     return StateSnapshot(
-        values={name: value for name, value in checkpoint.values.items() if name in output},
+        values={name: value for name, value in checkpoint.values.items() if output is None or name in output},
         next=tuple(dict.fromkeys(task.node for task in checkpoint.next)),
         config=config_of(checkpoint.thread_id, checkpoint.ns, checkpoint.id),
         metadata={**checkpoint.metadata, "source": checkpoint.source, "step": checkpoint.step},

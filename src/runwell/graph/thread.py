@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
 from runwell.graph.engine import Run
+from runwell.graph.nesting import graph_at, reopen
 from runwell.graph.plan import JUMP, apply_writes, plan_tasks
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
@@ -27,8 +28,10 @@ class HistoryOptions(TypedDict, total=False):
     limit: int | None
 
 
-def _place(graph: CompiledStateGraph, config: Mapping[str, Any]) -> tuple[SaverCalls, str, str, str | None]:
-    """Saver, thread, namespace and checkpoint that a config names."""
+def _place(
+    graph: CompiledStateGraph, config: Mapping[str, Any]
+) -> tuple[CompiledStateGraph | None, SaverCalls, str, str, str | None]:
+    """Graph, saver, thread, namespace and checkpoint that a config names; no graph where a function called it."""
     calls = graph.saver_calls
     if calls is None:
         raise NoCheckpointer(
@@ -39,35 +42,50 @@ def _place(graph: CompiledStateGraph, config: Mapping[str, Any]) -> tuple[SaverC
     if configurable.get("thread_id") is None:
         raise InvalidConfig("The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.')
     thread_id, ns = str(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or "")
-    return calls, thread_id, ns, configurable.get("checkpoint_id")
+    inner = graph_at(graph, ns)
+    if inner is not None and inner.saver_calls is not None:
+        calls = inner.saver_calls
+    return inner, calls, thread_id, ns, configurable.get("checkpoint_id")
 
 
-async def state(graph: CompiledStateGraph, config: Mapping[str, Any]) -> StateSnapshot:
-    """The thread as it stands, or stood at the config's checkpoint."""
-    calls, thread_id, ns, pick = _place(graph, config)
+async def state(graph: CompiledStateGraph, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
+    """The thread as it stands, or stood at the config's checkpoint; with `subgraphs` those in its tasks too."""
+    inner, calls, thread_id, ns, pick = _place(graph, config)
     found = await calls.load(thread_id, ns, pick)
     if found is None:
         return StateSnapshot(values={}, next=(), config={"configurable": dict(config["configurable"])})
-    return snapshot_of(found, graph.shown)
+    snapshot = snapshot_of(found, inner.shown if inner is not None else None)
+    if subgraphs:
+        for task in snapshot.tasks:
+            if isinstance(task.state, dict):
+                task.state = await state(graph, task.state, subgraphs=True)
+    return snapshot
 
 
 async def history(graph: CompiledStateGraph, config: Mapping[str, Any], options: HistoryOptions) -> list[StateSnapshot]:
     """Every checkpoint of the thread, newest first."""
-    calls, thread_id, ns, _ = _place(graph, config)
+    inner, calls, thread_id, ns, _ = _place(graph, config)
     before = options.get("before")
     wanted = {
         "before": (before.get("configurable") or {}).get("checkpoint_id") if before else None,
         "limit": options.get("limit"),
         "filter": options.get("filter"),
     }
-    return [snapshot_of(one, graph.shown) for one in await calls.history(thread_id, ns, wanted)]
+    shown = inner.shown if inner is not None else None
+    return [snapshot_of(one, shown) for one in await calls.history(thread_id, ns, wanted)]
 
 
 async def update(
     graph: CompiledStateGraph, config: Mapping[str, Any], values: Any, as_node: str | None
 ) -> dict[str, Any]:
     """Save a change made by hand, as if `as_node` had returned it."""
-    calls, thread_id, ns, pick = _place(graph, config)
+    inner, calls, thread_id, ns, pick = _place(graph, config)
+    if inner is None:
+        raise InvalidInput(
+            f"checkpoint_ns={ns!r} is of a graph that a node's function calls, which {graph.name!r} does not know.",
+            hint="Call update_state of that graph, compiled with the same checkpointer.",
+        )
+    outer, graph = graph.saver_calls, inner
     run = Run(graph)
     run.saver, run.thread_id, run.ns = calls, thread_id, ns
     found = await calls.load(thread_id, ns, pick)
@@ -99,6 +117,8 @@ async def update(
         expect=newest.id if newest else None,
     )
     assert run.head is not None
+    if ns and calls is outer:
+        await reopen(calls, thread_id, ns)
     return config_of(thread_id, ns, run.head)
 
 

@@ -1,0 +1,205 @@
+"""A graph that runs inside a task of another: which memory it has there, and where that is kept.
+
+What the inner graph was compiled with decides:
+
+- `checkpointer=None`: a memory per call. Each call starts afresh, is saved beside the outer graph, and can pause.
+- `checkpointer=False`: no memory. Nothing of it is saved, so it cannot pause.
+- `checkpointer=True`: a memory per thread, with the outer graph's saver. A node's next call goes on with the state
+  that its last call left; it may be called by one task of a step.
+- a saver of its own: as True, in that saver. Called with a `thread_id` of its own it is a run of its own.
+
+A place is a namespace: `|task@origin` for a call, where `origin` is the outer checkpoint it was made from, and
+`|node+name` for a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runwell.errors import InvalidConfig, NoCheckpointer, UsageError
+from runwell.graph.saver_calls import SaverCalls
+from runwell.ports.saver import TaskRecord
+
+if TYPE_CHECKING:
+    from runwell.graph.compiled import CompiledStateGraph
+    from runwell.graph.engine import Run
+    from runwell.ports.runtime import TaskScope
+    from runwell.ports.saver import Checkpoint
+
+__all__ = ["ORIGIN", "children_of", "earlier_call", "follow", "go_inside", "graph_at", "leave", "nest", "reopen"]
+
+ORIGIN = "__origin__"
+"""Among a task's records: the checkpoint that the graphs it called started from."""
+CHILDREN = "__children__"
+"""Among a task's records: the namespaces of the graphs it called, and the checkpoint each stood at."""
+
+
+def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
+    """Give `run`, a run of `graph` called by the task of `scope`, its memory, thread and answers."""
+    outer: Run = scope.run
+    run.nested, run.caller = True, scope
+    run.answers, run.durability = outer.answers, outer.durability
+    run.picks, run.origins = outer.picks, outer.origins
+    run.can_pause = outer.saver is not None and outer.can_pause
+    count, scope.children = scope.children, scope.children + 1
+    mode = graph.checkpointer
+    forced = outer.origins.get((outer.ns, scope.task_id))
+    if forced is not None:
+        scope.records[ORIGIN] = forced
+    origin = scope.records.setdefault(ORIGIN, outer.head)
+    call = f"{outer.ns}|{scope.task_id}@{origin}"
+    if mode is None or mode is False:
+        run.ns = call + (f".{count}" if count else "")
+        if mode is None and outer.saver is not None:
+            types = outer.saver.types | graph.all_types
+            run.saver, run.thread_id = SaverCalls(outer.saver.saver, types), outer.thread_id
+    else:
+        if mode is not True:
+            run.saver, run.thread_id = graph.saver_calls, outer.thread_id or _thread(scope)
+        elif outer.saver is None:
+            raise NoCheckpointer(
+                f"Graph {graph.name!r} was compiled with checkpointer=True, and the graph that calls it saves nothing.",
+                hint="Compile the outer graph with a checkpointer, or this one with None.",
+            )
+        else:
+            types = outer.saver.types | graph.all_types
+            run.saver, run.thread_id = SaverCalls(outer.saver.saver, types), outer.thread_id
+        run.ns = f"{outer.ns}|{scope.node}+{graph.name}"
+        run.call = f"{call}#{count}" if outer.saver is not None else os.urandom(8).hex()
+        run.metadata = {**run.metadata, "call": run.call}
+        step, user = outer.memories.get(run.ns, (-1, ""))
+        if run.ns in outer.busy or (step == outer.step and user != scope.task_id):
+            raise _shared(graph.get_name(), run.ns)
+        outer.memories[run.ns] = (outer.step, scope.task_id)
+        outer.busy.add(run.ns)
+    run.pick = outer.picks.pop(run.ns, None)
+
+
+def _thread(scope: TaskScope) -> str:
+    found = (scope.runtime.config.get("configurable") or {}).get("thread_id")
+    if found is None:
+        raise InvalidConfig(
+            f"Node {scope.node!r} calls a graph that has a checkpointer, and the run names no thread.",
+            hint='Pass config={"configurable": {"thread_id": "..."}}.',
+        )
+    return str(found)
+
+
+def _shared(name: str, ns: str) -> UsageError:
+    return UsageError(
+        f"Graph {name!r} keeps its memory per thread ({ns!r}), and two calls would share it at the same time.",
+        hint="Let one task of a step call it, one call after the other; or compile it with checkpointer=None "
+        "(a memory per call), or once more under another name.",
+    )
+
+
+def _refuse_shared(run: Run, found: Checkpoint) -> None:
+    """Refuse a memory that another task of the same step has used, in this process or one that ended since."""
+    (other, before), (own, now) = _read(str(found.metadata.get("call", ""))), _read(run.call or "")
+    if other != own and before == now and other.partition(":")[0] == own.partition(":")[0]:
+        raise _shared(run.graph.get_name(), run.ns)
+
+
+def _read(call: str) -> tuple[str, str]:
+    """The task and the origin in the last part of a namespace or the name of a call."""
+    task, _, origin = call.rpartition("|")[2].partition("@")
+    return task, origin.partition("#")[0].partition(".")[0]
+
+
+async def earlier_call(run: Run, found: Checkpoint | None) -> Checkpoint | None:
+    """Where this very call got to before, when the task around it runs again: `found`, or one behind later calls."""
+    if found is None or run.call is None or found.metadata.get("call") == run.call:
+        return found
+    _refuse_shared(run, found)
+    assert run.saver is not None
+    assert run.thread_id is not None
+    mine = await run.saver.history(run.thread_id, run.ns, {"filter": {"call": run.call}, "limit": 1})
+    if mine and mine[0].next:
+        run.pick = mine[0].id
+    return mine[0] if mine else None
+
+
+def graph_at(graph: CompiledStateGraph, ns: str) -> CompiledStateGraph | None:
+    """The graph whose states a namespace holds; None for one that a node's function calls."""
+    for part in ns.split("|")[1:]:
+        task, origin = _read(part)
+        node = graph.nodes.get(task.split(":")[1] if origin else part.rpartition("+")[0])
+        if node is None or node.subgraph is None:
+            return None
+        graph = node.subgraph
+    return graph
+
+
+async def go_inside(run: Run) -> None:
+    """Turn a config that names a checkpoint of an inner graph into one of this graph and of those on the way.
+
+    Each stands on the checkpoint it had when the named one was current, so only what came after is run again.
+    """
+    ns, inner, run.ns = run.ns, run.pick, ""
+    if inner is None or run.saver is None:
+        return
+    for above, task, origin, here in await way_down(run.saver, run.thread_id, ns, inner):
+        if above:
+            run.picks[above] = origin
+        else:
+            run.pick = origin
+        run.origins[above, task] = origin
+        run.picks[here] = inner
+
+
+async def way_down(
+    calls: SaverCalls, thread_id: str | None, ns: str, inner: str | None
+) -> list[tuple[str, str, str, str]]:
+    """The steps from the outermost graph to the one at `ns`, as it stood at checkpoint `inner` (None: newest).
+
+    Each is a graph's namespace, its task that called the next, the checkpoint that task ran from, and the next's
+    namespace.
+    """
+    steps: list[tuple[str, str, str, str]] = []
+    above, parts = "", ns.split("|")[1:]
+    for at, part in enumerate(parts):
+        here = f"{above}|{part}"
+        task, origin = _read(part)
+        if not origin:  # a memory per thread: the checkpoint knows the call that made it
+            found = await calls.load(thread_id, here, inner if at == len(parts) - 1 else None)
+            task, origin = _read(str(found.metadata.get("call", "")) if found is not None else "")
+        if not origin:
+            raise InvalidConfig(
+                f"checkpoint_ns={ns!r} does not name a graph inside this one.",
+                hint="Take the config of a state: get_state(config, subgraphs=True).tasks[...].state.config.",
+            )
+        steps.append((above, task, origin, here))
+        above = here
+    return steps
+
+
+async def reopen(calls: SaverCalls, thread_id: str, ns: str) -> None:
+    """After a change by hand inside: the tasks around it ask no more what they asked before it, and run again."""
+    for above, task, _, _ in await way_down(calls, thread_id, ns, None):
+        found = await calls.load(thread_id, above, None)
+        for record in found.tasks if found is not None else ():
+            if found is not None and record.task_id == task and not record.done:
+                await calls.save_task(thread_id, above, found.id, replace(record, interrupts=[]))
+
+
+def leave(run: Run) -> None:
+    """Note in the calling task where this run stands, and free its memory for the next call."""
+    outer: Run = run.caller.run
+    outer.busy.discard(run.ns)
+    if run.saver is not None and run.head is not None:
+        run.caller.records.setdefault(CHILDREN, {})[run.ns] = run.head
+
+
+def follow(run: Run) -> None:
+    """On a branch, take the graphs that unfinished tasks had called from where they stood, not from where they got."""
+    for record in run.records.values():
+        if not record.done:
+            run.picks.update(children_of(record))
+
+
+def children_of(record: TaskRecord) -> dict[str, str]:
+    """The namespaces of the graphs that a task called, with the checkpoint each stood at."""
+    found: dict[str, str] = record.records.get(CHILDREN, {})
+    return found
