@@ -16,6 +16,13 @@ def test_a_snapshot_has_the_profile_of_its_model() -> None:
     assert profile_of("openai", "gpt-4o-2024-11-20") == known
 
 
+def test_a_snapshot_that_differs_has_its_own() -> None:
+    first = profile_of("openai", "gpt-4o-2024-05-13")
+    assert first is not None
+    assert first["max_output_tokens"] == 4_096
+    assert "structured_output" not in first
+
+
 def test_the_unknown_is_none_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="runwell.models")
     assert profile_of("openai", "gpt-unheard-of") is None

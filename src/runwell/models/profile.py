@@ -34,33 +34,39 @@ class ModelProfile(TypedDict, total=False):
     system_in_middle: bool
 
 
-def _openai(window: int, out: int, *, images: bool = True, reasoning: bool = False) -> ModelProfile:
-    return {
+def _openai(
+    window: int, out: int, *, images: bool = True, reasoning: bool = False, structured: bool = True
+) -> ModelProfile:
+    known: ModelProfile = {
         "max_input_tokens": window,
         "max_output_tokens": out,
         "image_inputs": images,
         "audio_inputs": False,
         "reasoning_output": reasoning,
         "tool_calling": True,
-        "tool_choice": True,
-        "parallel_tool_calls": True,
-        "structured_output": True,
-        "system_in_middle": True,
     }
+    if structured:
+        known["structured_output"] = True
+    return known
 
 
-# Windows and output limits as published for each model, collected 2026-11-30 from the vendor's and serving providers'
-# documentation. Where input and output share a window, the input is the window less the output.
+# Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
+# `providers/openai/models`), a public collection and not the vendor's own page, which could not be read. Its input
+# limit where it has one, else its context window, which input and output share. What it does not say is left out here:
+# `tool_choice`, `parallel_tool_calls`, `system_in_middle`.
 _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
     "openai": {
         "gpt-4o": _openai(128_000, 16_384),
+        # The first snapshot. The collection says that it holds answers to a schema; other accounts differ.
+        "gpt-4o-2024-05-13": _openai(128_000, 4_096, structured=False),
         "gpt-4o-mini": _openai(128_000, 16_384),
         "gpt-4.1": _openai(1_047_576, 32_768),
         "gpt-4.1-mini": _openai(1_047_576, 32_768),
         "gpt-4.1-nano": _openai(1_047_576, 32_768),
         "o3": _openai(200_000, 100_000, reasoning=True),
         "o3-mini": _openai(200_000, 100_000, images=False, reasoning=True),
-        "o4-mini": _openai(200_000, 100_000, reasoning=True),
+        # Answers "Unsupported parameter: 'parallel_tool_calls'" (github.com/evalstate/fast-agent/issues/279).
+        "o4-mini": {**_openai(200_000, 100_000, reasoning=True), "parallel_tool_calls": False},
         "gpt-5": _openai(272_000, 128_000, reasoning=True),
         "gpt-5-mini": _openai(272_000, 128_000, reasoning=True),
         "gpt-5-nano": _openai(272_000, 128_000, reasoning=True),
@@ -68,6 +74,7 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "gpt-5.2": _openai(272_000, 128_000, reasoning=True),
         "gpt-5.4": _openai(922_000, 128_000, reasoning=True),
         "gpt-5.5": _openai(922_000, 128_000, reasoning=True),
+        "gpt-5.6": _openai(922_000, 128_000, reasoning=True),
     },
 }
 
@@ -78,9 +85,10 @@ _told: set[tuple[str, str]] = set()
 def profile_of(provider: str, model: str) -> ModelProfile | None:
     """A fresh profile of a known model; None, said once in the log, for any other.
 
-    A dated snapshot (`gpt-4o-2024-11-20`) has the profile of its model.
+    A dated snapshot (`gpt-4o-2024-11-20`) has the profile of its model, unless it is listed itself.
     """
-    known = _KNOWN.get(provider, {}).get(_DATED.sub("", model))
+    models = _KNOWN.get(provider, {})
+    known = models.get(model) or models.get(_DATED.sub("", model))
     if known is not None:
         return known.copy()
     if (provider, model) not in _told:
