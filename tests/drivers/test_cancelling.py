@@ -436,6 +436,31 @@ def test_ctrl_c_in_the_moment_a_call_starts_leaves_no_task_behind(monkeypatch, s
         assert ended == [True]
 
 
+def test_ctrl_c_does_not_wait_for_ever_for_async_work_that_will_not_end(monkeypatch, caplog, gate):
+    from runwell.drivers import portal as module
+
+    bridge = module.Portal(depth=90)  # its loop is about to be blocked
+
+    class Pressed(module.SimpleQueue):
+        pressed = False
+
+        def get(self, *args, **options):
+            if not self.pressed:
+                gate.wait()
+                self.pressed = True
+                raise KeyboardInterrupt
+            return super().get(*args, **options)
+
+    async def stubborn():
+        gate.hold()
+
+    monkeypatch.setattr(module, "SimpleQueue", Pressed)
+    monkeypatch.setattr(module, "CLEAN_UP_S", 0.05)
+    with pytest.raises(KeyboardInterrupt):
+        bridge.call(stubborn)
+    assert "left behind" in caplog.text
+
+
 def test_the_engines_own_clean_up_sees_ctrl_c(driver):
     seen = []
 

@@ -13,6 +13,7 @@ import pytest
 from runwell.drivers import SyncStream, call_sync, callee, fan_out, iterate_sync, run_async, run_sync
 from runwell.drivers.portal import portal
 from runwell.effects import Call, CallHook, RunTasks, Sleep
+from runwell.errors import RunningLoop
 
 
 async def where():
@@ -235,3 +236,38 @@ def test_iterating_an_async_source_from_plain_code():
 
     assert list(iterate_sync(numbers())) == list(range(1000))
     assert closed == [True]
+
+
+def test_a_bridge_does_not_wait_on_the_loop_it_would_hold_up():
+    from runwell.drivers.portal import LoopBridge
+
+    async def work():
+        return 1
+
+    async def main():
+        with pytest.raises(RunningLoop):
+            LoopBridge(asyncio.get_running_loop()).call(work)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("inner_colour", ["plain", "async"])
+def test_a_plain_hook_may_give_back_a_coroutine_that_awaits_the_handler(driver, inner_colour):
+    """`lambda request, handler: an_async_hook(request, handler)` is as good as the hook itself."""
+
+    async def coloured(request, handler):
+        return [await handler(request), await handler(request + 1)]
+
+    async def afunction(number):
+        await asyncio.sleep(0)
+        return number * 10
+
+    target = callee((lambda number: number * 10) if inner_colour == "plain" else afunction)
+
+    async def inner(number):
+        return await Call(target, number)
+
+    async def flow():
+        return await CallHook(callee(lambda request, handler: coloured(request, handler)), 1, inner)
+
+    assert driver.run(flow()) == [10, 20]

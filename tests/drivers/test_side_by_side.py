@@ -70,6 +70,28 @@ def meet_once(barrier):
         barrier.passed = True
 
 
+def test_a_plain_hook_may_give_back_a_coroutine(driver):
+    """`lambda request, handler: hook(request, handler)`: the handler is awaited, on a loop that it must not block."""
+
+    def given(request, handler):
+        return async_hook(request, handler)
+
+    def eager(request, handler):
+        early = handler([*request, "early"])  # called as a plain hook calls it
+
+        async def rest():
+            return early + await handler([*request, "late"])
+
+        return rest()
+
+    async def acore(request):
+        await asyncio.sleep(0)
+        return "".join(request)
+
+    assert driver.run(onion([callee(given), callee(given), PLAIN], callee(acore))()) == "aap"
+    assert driver.run(onion([callee(eager), callee(given)], callee(acore))()) == "earlyalatea"
+
+
 def test_hooks_may_call_the_handler_never_once_or_several_times(driver):
     def never(request, handler):
         return "cached"
@@ -394,9 +416,9 @@ def test_afan_out_cancelled_cancels_all_and_waits():
     async def main():
         for count in (1, 4):
             task = asyncio.ensure_future(afan_out([lambda: work.item(1)] * count))
-            while len(asyncio.all_tasks()) < 2 + count:
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            for _ in range(count):
+                while not work.started.acquire(blocking=False):
+                    await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextvars import copy_context
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextvars import Context, copy_context
 from functools import partial
+from types import coroutine as coroutine_function
 from typing import Any, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup
-from runwell.drivers.colour import is_coroutine, stopped
-from runwell.drivers.portal import LoopBridge, attempt, limited, settle, told_apart
+from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
+from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, failure
 from runwell.drivers.threads import spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
@@ -46,10 +47,8 @@ async def in_worker(function: Callable[..., T], *args: Any) -> T:
     def job() -> None:
         try:
             outcome = Outcome[T](context.run(function, *args))
-        except StopIteration as error:
-            outcome = Outcome(error=stopped(error))
         except BaseException as error:
-            outcome = Outcome(error=error)
+            outcome = Outcome(error=told_apart(error))
         try:
             loop.call_soon_threadsafe(settle, ended, outcome)
         except RuntimeError:  # the loop is closed: nobody waits any more
@@ -72,8 +71,8 @@ def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     start = time.perf_counter()
     try:
         return function(*args)
-    except StopIteration as error:
-        raise stopped(error) from error
+    except StopIteration as error:  # no coroutine lets it through
+        raise told_apart(error) from error
     finally:
         taken = time.perf_counter() - start
         if taken > SLOW_S:
@@ -92,9 +91,8 @@ async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
             return await in_worker(function, *args)
         result = _in_place(function, args)
         return await result if is_coroutine(result) else result  # type: ignore[no-any-return]
-    except RuntimeError as error:
-        told = told_apart(error)
-        if told is error:
+    except (*RETOLD, RuntimeError) as error:
+        if (told := told_apart(error)) is error:
             raise
         raise told from error
 
@@ -161,6 +159,8 @@ class AsyncDriver:
         driver = SyncDriver(self._emit_from_thread(bridge), bridge)
 
         def handler(request: Any) -> Any:
+            if asyncio._get_running_loop() is bridge.loop:  # the hook gave back a coroutine, which awaits this
+                return self.drive(inner(request))
             return driver.drive(inner(request))
 
         try:
@@ -205,16 +205,25 @@ async def _shielded(work: Awaitable[Outcome[T]]) -> T:
     return outcome.unwrap()
 
 
+@coroutine_function
+def within(context: Context, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Await it in this task under another context: each of its steps runs there, and nothing stays set in between."""
+    run, step, value = context.run, coroutine.send, None
+    while True:
+        try:
+            wanted = run(step, value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        try:
+            value = yield wanted
+            step = coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
+
+
 async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:
     """Run engine code to its end on the running loop, under a context of its own."""
-    task = asyncio.get_running_loop().create_task(AsyncDriver(emit).drive(coroutine), context=copy_context())
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
-        raise
+    return await within(copy_context(), AsyncDriver(emit).drive(coroutine))
 
 
 async def afan_out(
@@ -240,7 +249,8 @@ async def _lone(thunk: Callable[[], Awaitable[T]]) -> Outcome[T]:
     here = asyncio.current_task()
     assert here is not None
     cancels = here.cancelling()
-    # cancelling us cancels it, and we wait for its clean-up
+    # A task of its own, since a failed task group of the user's leaves its mark on the task it ran in. Cancelling us
+    # cancels it, and we wait for its clean-up.
     outcome = await asyncio.get_running_loop().create_task(attempt(thunk), context=copy_context())
     if here.cancelling() > cancels:  # it made an outcome of a cancellation that is ours
         raise asyncio.CancelledError

@@ -15,10 +15,22 @@ from typing import Protocol
 
 from runwell.errors import RunCancelled
 
-__all__ = ["CANCEL", "FLOOR", "GRACE_S", "CancelGroup", "Cancellable", "nap", "portal_depth", "run_context"]
+__all__ = [
+    "CANCEL",
+    "CLEAN_UP_S",
+    "FLOOR",
+    "GRACE_S",
+    "CancelGroup",
+    "Cancellable",
+    "nap",
+    "portal_depth",
+    "run_context",
+]
 
 GRACE_S = 1.0
-"""How long a close, or Ctrl-C, waits for what it cancelled to clean up."""
+"""How long closing a stream waits for its producer."""
+CLEAN_UP_S = 5.0
+"""How long Ctrl-C waits for the async work it cancelled. Chosen: enough to give back a connection or a lock."""
 
 
 class Cancellable(Protocol):
@@ -65,7 +77,7 @@ class CancelGroup:
     def tell(self, report: Callable[[], None]) -> int:
         return sum(member.tell(report) for member in list(self._members))
 
-    def settle(self, grace_s: float = GRACE_S) -> None:
+    def settle(self, grace_s: float = CLEAN_UP_S) -> None:
         """Wait until the async work of its members has ended, at most `grace_s`."""
         ended: SimpleQueue[None] = SimpleQueue()
         deadline = time.monotonic() + grace_s

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CoroutineType
 from typing import Any, TypeVar
 
 from runwell.effects import Callee
-from runwell.errors import NodeError, NodeTimeoutError
+from runwell.errors import GraphInterrupt, NodeError, NodeTimeoutError, Signal
 
-__all__ = ["callee", "cheap", "is_async", "is_coroutine", "stopped", "timed_out"]
+__all__ = ["RETOLD", "callee", "cheap", "is_async", "is_coroutine", "stopped", "timed_out", "told_apart"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +61,50 @@ def stopped(error: BaseException) -> NodeError:
         f"User code raised {error!r}, which Python would take for the end of an iteration.",
         hint="Catch it where it is raised, or give `next()` a default.",
     )
+
+
+RETOLD = (StopIteration, StopAsyncIteration, BaseExceptionGroup)
+"""What plain user code may raise that may not go on as it is; see `told_apart`."""
+
+
+def told_apart(error: BaseException) -> BaseException:
+    """What an exception out of user code goes on as, from the first frame of ours around it.
+
+    The end of an iteration becomes a `NodeError`. From a group that holds signals (a task group whose children were
+    interrupted, or failed) the errors go on if there are any; else the interrupt. Anything else is given back as it is.
+    """
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        told: BaseException = stopped(error)
+    elif isinstance(error, BaseExceptionGroup):
+        signals, errors = error.split(Signal)
+        if signals is None:
+            return error
+        told = errors if errors is not None else _one_of(list(_leaves(signals)))
+    elif type(error) is RuntimeError and isinstance(error.__cause__, StopIteration):
+        if not str(error).startswith("coroutine raised"):
+            return error
+        told = stopped(error.__cause__)  # what Python makes of one that a coroutine raised
+    else:
+        return error
+    told.__cause__ = error
+    return told
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _leaves(one)
+        else:
+            yield one
+
+
+def _one_of(signals: list[BaseException]) -> BaseException:
+    """Several questions are one interrupt; any other signal goes before them."""
+    for signal in signals:
+        if not isinstance(signal, GraphInterrupt):
+            return signal
+    questions = [question for signal in signals if isinstance(signal, GraphInterrupt) for question in signal.interrupts]
+    return signals[0] if len(signals) == 1 else GraphInterrupt(questions)
 
 
 def timed_out(callee: Callee[Any], seconds: float) -> NodeTimeoutError:

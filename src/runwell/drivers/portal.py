@@ -11,15 +11,16 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from runwell.drivers.cancel import CANCEL, FLOOR, portal_depth
-from runwell.drivers.colour import stopped, timed_out
+from runwell.drivers.cancel import CANCEL, CLEAN_UP_S, FLOOR, portal_depth
+from runwell.drivers.colour import timed_out, told_apart
 from runwell.effects import Callee, Outcome
-from runwell.errors import RunCancelled
+from runwell.errors import RunCancelled, RunningLoop
 
 __all__ = ["LoopBridge", "Portal", "attempt", "limited", "portal", "settle"]
 
@@ -36,14 +37,6 @@ async def attempt(function: Callable[..., Awaitable[Any]], *args: Any) -> Outcom
         return Outcome(await function(*args))
     except BaseException as error:
         return Outcome(error=told_apart(error))
-
-
-def told_apart(error: BaseException) -> BaseException:
-    """A StopIteration that a coroutine raised comes out as a RuntimeError; say what it was."""
-    cause = error.__cause__
-    if type(error) is RuntimeError and isinstance(cause, StopIteration) and str(error).startswith("coroutine raised"):
-        return stopped(cause)
-    return error
 
 
 async def limited(seconds: float, callee: Callee[Any], function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
@@ -92,6 +85,11 @@ class LoopBridge:
         return self._serve(work, inner, False)
 
     def _serve(self, work: Work, inner: Callable[[Any], Any] | None, shield: bool) -> Any:
+        if asyncio._get_running_loop() is self.loop:
+            raise RunningLoop(
+                "A plain call would wait for async work on the event loop that it holds up.",
+                hint="Call it from the thread it was given to, or make the code around it `async`.",
+            )
         context = copy_context()
         group = CANCEL.get()
         if shield and group is not None:
@@ -114,10 +112,7 @@ class LoopBridge:
                     outcome.unwrap()
         except BaseException:  # Ctrl-C: cancel, and let the task clean up before going on
             state.cancel()
-            while state.outcome is None and not self.loop.is_closed():
-                item = box.get()
-                if item is not None:  # its clean-up asks for the inner part once more
-                    self.loop.call_soon_threadsafe(settle, item[1], Outcome(error=RunCancelled()))
+            self._clean_up(state)
             raise
         finally:
             if group is not None:
@@ -129,6 +124,18 @@ class LoopBridge:
         if state.cancelled and isinstance(error, asyncio.CancelledError):
             raise RunCancelled() from error
         raise error
+
+    def _clean_up(self, state: _Pending) -> None:
+        """Wait for a cancelled task to end, but not for ever."""
+        deadline = time.monotonic() + CLEAN_UP_S
+        while state.outcome is None and not self.loop.is_closed():
+            try:
+                item = state.box.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                _log.warning("%r does not end although it is cancelled; it was left behind", state.task)
+                return
+            if item is not None:  # its clean-up asks for the inner part once more
+                self.loop.call_soon_threadsafe(settle, item[1], Outcome(error=RunCancelled()))
 
     def cancel_all(self) -> None:
         """Cancel what runs, and refuse what comes. Called on the loop."""

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup, nap, portal_depth, run_context
-from runwell.drivers.colour import is_coroutine, stopped, timed_out
+from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
 from runwell.drivers.threads import fan_out, spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
 from runwell.errors import EngineBug, RunCancelled, StreamClosed
@@ -53,8 +53,10 @@ def call_sync(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
         return _on_portal(callee.aio, args, kwargs)  # type: ignore[no-any-return]
     try:
         result = function(*args, **kwargs)
-    except StopIteration as error:
-        raise stopped(error) from error
+    except RETOLD as error:
+        if (told := told_apart(error)) is error:
+            raise
+        raise told from error
     return _on_portal(_given, (result,), {}) if is_coroutine(result) else result  # type: ignore[no-any-return]
 
 
@@ -129,8 +131,10 @@ class SyncDriver:
             return self.bridge().call(callee.aio, *effect.args, shield=effect.shield)  # type: ignore[arg-type]
         try:
             result = function(*effect.args)
-        except StopIteration as error:
-            raise stopped(error) from error
+        except RETOLD as error:
+            if (told := told_apart(error)) is error:
+                raise
+            raise told from error
         return self.bridge().call(_given, result, shield=effect.shield) if is_coroutine(result) else result
 
     def _shielded(self, effect: Call[Any]) -> Any:
@@ -170,19 +174,29 @@ class SyncDriver:
         return outcome.unwrap()
 
     def _hook(self, effect: CallHook[Any]) -> Any:
-        inner = effect.inner
+        hook, inner = effect.hook, effect.inner
+        on_loop: Callable[[Any], Any] | None = None
 
         def handler(request: Any) -> Any:
-            return self.drive(inner(request))
+            return self.drive(inner(request)) if on_loop is None else on_loop(request)
 
-        hook = effect.hook
         if hook.sync is None:
             return self.bridge().call_hook(hook.aio, effect.request, handler)  # type: ignore[arg-type]
         try:
             result = hook.sync(effect.request, handler)
-        except StopIteration as error:
-            raise stopped(error) from error
-        return self.bridge().call(_given, result) if is_coroutine(result) else result
+        except RETOLD as error:
+            if (told := told_apart(error)) is error:
+                raise
+            raise told from error
+        if not is_coroutine(result):
+            return result
+
+        def given(request: Any, handler: Callable[[Any], Any]) -> Any:
+            nonlocal on_loop
+            on_loop = handler
+            return result
+
+        return self.bridge().call_hook(given, effect.request, lambda request: self.drive(inner(request)))
 
     def _emit(self, effect: Emit) -> None:
         if self.emit is not None:

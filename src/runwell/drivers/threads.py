@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from runwell.drivers.cancel import CancelGroup, run_context
-from runwell.drivers.colour import stopped
+from runwell.drivers.colour import told_apart
 from runwell.effects import Outcome
 from runwell.errors import RunCancelled
 
@@ -109,10 +109,8 @@ def _attempt(thunk: Callable[[], T]) -> Outcome[T]:
         return Outcome(thunk())
     except KeyboardInterrupt:
         raise  # a person's Ctrl-C is about the program, not about this task
-    except StopIteration as error:
-        return Outcome(error=stopped(error))
     except BaseException as error:
-        return Outcome(error=error)
+        return Outcome(error=told_apart(error))
 
 
 def fan_out(
