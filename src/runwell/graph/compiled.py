@@ -287,12 +287,12 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     @cached_property
     def all_types(self) -> frozenset[type]:
-        """The classes that this graph's state may hold."""
+        """The classes that this graph's state may hold: those that its schemas, the context's included, speak of."""
         from runwell.persistence.serialization import reachable_types
 
         types = set(self.types)
-        for schema in self.builder._schemas:
-            types |= reachable_types(schema.type)
+        for schema in (*(each.type for each in self.builder._schemas), self.context_schema):
+            types |= reachable_types(schema)
         return frozenset(types)
 
     async def run_nested(
