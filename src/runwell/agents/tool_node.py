@@ -18,7 +18,7 @@ from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
-from runwell.tools.runtime import ToolRuntime
+from runwell.tools.runtime import ToolRuntime, runtime_for_call
 
 __all__ = ["tool_node"]
 
@@ -42,19 +42,7 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
 
 
 def _runtime(setup: Setup, task: Task, call: Mapping[str, Any]) -> ToolRuntime[Any, Any]:
-    base = task.runtime
-    return ToolRuntime(
-        context=base.context,
-        store=base.store,
-        stream_writer=base.stream_writer,
-        previous=base.previous,
-        principal=base.principal,
-        config=base.config,
-        execution_info=base.execution_info,
-        state=task.values,
-        tool_call_id=call["id"],
-        tools=setup.offered,
-    )
+    return runtime_for_call(task.runtime, state=task.values, tool_call_id=call["id"], tools=setup.offered)
 
 
 async def _around(setup: Setup, index: int, request: Any) -> Any:

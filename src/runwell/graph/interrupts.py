@@ -72,9 +72,9 @@ def record(key: str, make: Any) -> Any:
 def _json_schema(schema: Any) -> dict[str, Any] | None:
     if schema is None or isinstance(schema, dict):
         return schema
-    from pydantic import TypeAdapter
+    from runwell.schemas.type_schema import type_schema
 
-    return TypeAdapter(schema).json_schema()
+    return type_schema(schema, f"response_schema={schema!r} has no JSON schema", "Use a type that JSON can say.")[0]
 
 
 def _checked(question: Interrupt, answer: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
@@ -465,9 +466,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             async for piece in pieces:
                 yield self._chunk(piece, chunk_id, False)
         finally:
-            close = getattr(pieces, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(pieces)
 
     # -- what comes back
 

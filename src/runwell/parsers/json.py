@@ -64,9 +64,9 @@ class JsonOutputParser(BaseTransformOutputParser[Any]):
         wanted = self.pydantic_object
         if wanted is None or isinstance(wanted, Mapping):
             return wanted
-        from pydantic import TypeAdapter
+        from runwell.schemas.type_schema import type_schema
 
-        return TypeAdapter(wanted).json_schema()
+        return type_schema(wanted, f"pydantic_object={wanted!r} has no JSON schema", "Use a type that JSON can say.")[0]
 
     def _feed(self) -> Feed[Any]:
         return _JsonFeed(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput
 from runwell.observe.run import open_run
 from runwell.runnables.coerce import coerce_to_runnable
@@ -83,9 +84,7 @@ class RunnableBranch(Runnable[Input, Output]):
             async for chunk in stream:
                 yield chunk
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(stream)
 
     def __repr__(self) -> str:
         pairs = "".join(f"({condition!r}, {step!r}), " for condition, step in self.branches)

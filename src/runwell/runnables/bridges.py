@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
+from runwell.drivers.closing import aclose
+
 __all__ = ["aclosing_each", "alone", "in_place", "in_thread", "through_thread"]
 
 T = TypeVar("T")
@@ -93,6 +95,4 @@ async def through_thread(
 async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:
     """Close the async iterators of a pipeline, the last first."""
     for iterator in reversed(iterators):
-        close = getattr(iterator, "aclose", None)
-        if close is not None:
-            await close()
+        await aclose(iterator)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from runwell.drivers.closing import aclose
 from runwell.drivers.colour import callee
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
@@ -158,9 +159,7 @@ class RunnableWithCache(RunnableWrapper[Input, Output]):
                 chunks.append(chunk)
                 yield chunk
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(stream)
         await call_async(self._set, key, self._whole(chunks))
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput
 from runwell.observe.run import open_run
 from runwell.runnables.coerce import coerce_to_runnable
@@ -144,9 +145,7 @@ class RunnableWithFallbacks(Runnable[Input, Output]):
                     async for chunk in chunks:
                         yield chunk
                 finally:
-                    close = getattr(chunks, "aclose", None)
-                    if close is not None:
-                        await close()
+                    await aclose(chunks)
             return
         raise _all_failed(errors)
 

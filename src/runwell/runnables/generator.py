@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
@@ -111,9 +112,7 @@ class RunnableGenerator(Runnable[Input, Output]):
             async for chunk in stream:
                 yield chunk
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(stream)
 
     def __repr__(self) -> str:
         return f"RunnableGenerator({self.name})"

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from runwell.drivers.closing import aclose
 from runwell.errors import StreamClosed
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ async def ainterleave(
                 async for chunk in stream:
                     await pipe.aput((label, chunk))
             finally:
-                close = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
+                await aclose(stream)
 
         pumps = [lambda n=number, s=label: pump(n, s) for number, label in enumerate(steps)]
         _raise_first(await afan_out(pumps, limit, stop_on_error=True))

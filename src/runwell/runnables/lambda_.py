@@ -8,6 +8,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, get_type_hints
 
+from runwell.drivers.closing import aclose
 from runwell.drivers.colour import callee
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
@@ -179,9 +180,7 @@ class RunnableLambda(Runnable[Input, Output]):
             async for chunk in source:
                 yield chunk
         finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(source)
 
     # -- what it says of itself
 

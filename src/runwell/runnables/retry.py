@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput, UsageError
 from runwell.observe.run import Run, open_run
 from runwell.runnables.config import RunnableConfig
@@ -191,9 +192,7 @@ class RunnableRetry(Runnable[Input, Output]):
                 async for chunk in chunks:
                     yield chunk
             finally:
-                close = getattr(chunks, "aclose", None)
-                if close is not None:
-                    await close()
+                await aclose(chunks)
 
     def __repr__(self) -> str:
         return f"{self.bound!r}.with_retry(stop_after_attempt={self.stop_after_attempt})"

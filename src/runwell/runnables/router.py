@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, TypedDict
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput, nearest
 from runwell.observe.run import open_run
 from runwell.runnables.coerce import coerce_to_runnable
@@ -88,9 +89,7 @@ class RouterRunnable(Runnable[RouterInput, Output]):
             async for chunk in stream:
                 yield chunk
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(stream)
 
     def __repr__(self) -> str:
         return f"RouterRunnable({{{', '.join(f'{key!r}: {step!r}' for key, step in self.runnables.items())}}})"

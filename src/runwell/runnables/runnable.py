@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
+from runwell.drivers.closing import aclose
 from runwell.effects import Callee
 from runwell.errors import InvalidInput, UsageError
 from runwell.observe.run import open_run
@@ -146,9 +147,7 @@ class Runnable(Composable[Input, Output], Described):
                 async for chunk in stream:
                     yield chunk
             finally:
-                close = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
+                await aclose(stream)
 
     def astream_events(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from runwell.drivers.closing import aclose
 from runwell.observe.events import Chunk, Custom, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
 from runwell.runnables.config import merge_configs
@@ -61,9 +62,7 @@ class StreamEvents(AsyncIterator[dict[str, Any]]):
                     if len(pipe.items) >= pipe.limit:
                         await pipe.aroom()
             finally:
-                close = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
+                await aclose(stream)
 
         self._events = AsyncStream[dict[str, Any]](produce)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from runwell.drivers.closing import aclose
 from runwell.effects import Call, Callee
 from runwell.errors import InvalidInput, NodeTimeoutError
 from runwell.runnables.config import RunnableConfig
@@ -120,9 +121,7 @@ class RunnableWithTimeout(RunnableWrapper[Input, Output]):
                     raise
                 yield chunk
         finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                await close()
+            await aclose(source)
 
     def __repr__(self) -> str:
         return f"{self.bound!r}.with_timeout({self.timeout_s:g})"

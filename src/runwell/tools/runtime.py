@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime
 from runwell.runnables.config import ensure_config, merge_configs
 
-__all__ = ["ToolRuntime", "ambient_runtime"]
+__all__ = ["ToolRuntime", "ambient_runtime", "runtime_for_call"]
 
 C = TypeVar("C")
 S = TypeVar("S")
@@ -56,14 +56,25 @@ def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) 
         effective: Any = ensure_config(config)
         thread = effective["configurable"].get("thread_id")
         return ToolRuntime(config=effective, tool_call_id=tool_call_id, execution_info=ExecutionInfo(thread_id=thread))
-    outer = scope.runtime
+    made = runtime_for_call(scope.runtime, tool_call_id=tool_call_id)
+    if config:
+        made.config = cast(Any, merge_configs(made.config, config))
+    return made
+
+
+def runtime_for_call(
+    runtime: Runtime[Any], *, tool_call_id: str | None, state: Any = None, tools: Sequence[Any] = ()
+) -> ToolRuntime[Any, Any]:
+    """What a tool called inside a graph task knows: the task's runtime, and the call."""
     return ToolRuntime(
-        context=outer.context,
-        store=outer.store,
-        stream_writer=outer.stream_writer,
-        previous=outer.previous,
-        principal=outer.principal,
-        config=cast(Any, merge_configs(outer.config, config)) if config else outer.config,
-        execution_info=outer.execution_info,
+        context=runtime.context,
+        store=runtime.store,
+        stream_writer=runtime.stream_writer,
+        previous=runtime.previous,
+        principal=runtime.principal,
+        config=runtime.config,
+        execution_info=runtime.execution_info,
+        state=state,
         tool_call_id=tool_call_id,
+        tools=list(tools),
     )
