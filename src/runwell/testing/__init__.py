@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         GenericFakeChatModel,
         ParrotFakeChatModel,
     )
+    from runwell.testing.postgres import PostgresServer
+    from runwell.testing.saver_threads import SaverThreadsSuite
     from runwell.testing.savers import CheckpointSaverSuite
 
 # one line per name, so that each room's names can be added without touching another's
@@ -31,6 +33,8 @@ _HOME = {
     "GenericFakeChatModel": "runwell.testing.models",
     "Killed": "runwell.testing.effects",
     "ParrotFakeChatModel": "runwell.testing.models",
+    "PostgresServer": "runwell.testing.postgres",
+    "SaverThreadsSuite": "runwell.testing.saver_threads",
     "kills": "runwell.testing.effects",
 }
 
@@ -46,6 +50,8 @@ __all__ = [
     "GenericFakeChatModel",
     "Killed",
     "ParrotFakeChatModel",
+    "PostgresServer",
+    "SaverThreadsSuite",
     "kills",
 ]
 

@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.persistence.checkpoints.memory import InMemorySaver, MemorySaver
+    from runwell.persistence.checkpoints.postgres import AsyncPostgresSaver, PostgresSaver
     from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
     from runwell.persistence.checkpoints.sqlite import AsyncSqliteSaver, SqliteSaver
 
-__all__ = ["AsyncSqliteSaver", "BaseCheckpointSaver", "InMemorySaver", "MemorySaver", "SqliteSaver"]
+__all__ = [
+    "AsyncPostgresSaver",
+    "AsyncSqliteSaver",
+    "BaseCheckpointSaver",
+    "InMemorySaver",
+    "MemorySaver",
+    "PostgresSaver",
+    "SqliteSaver",
+]
 
 _HOME = {
+    "AsyncPostgresSaver": "postgres",
     "AsyncSqliteSaver": "sqlite",
     "BaseCheckpointSaver": "saver",
     "InMemorySaver": "memory",
     "MemorySaver": "memory",
+    "PostgresSaver": "postgres",
     "SqliteSaver": "sqlite",
 }
 

@@ -16,7 +16,7 @@ def new_holder() -> str:
 
 
 def gone(holder: str) -> bool:
-    """Whether the process of the holder has certainly ended; False for one on another machine, of which nothing is known."""
+    """Whether the process of the holder has certainly ended. Nothing is known of one on another machine: False."""
     parts = holder.split(" ")
     if len(parts) != 4 or parts[0] != _machine() or sys.platform == "win32" or not parts[1].isdigit():
         return False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from runwell.errors import InvalidInput
@@ -45,6 +46,10 @@ def _space(saver: ThreadKeeping, thread: str, ns: str) -> dict[str, Any]:
         for seq, _, kind, data in rows:
             changes[seq][channel] = {_KINDS[kind]: shown(data)}
     tasks = saver.read_tasks(thread, ns, [row.seq for row in tree.rows])
+    left = {seq: branch for _, seq, branch in tree.changes}  # of checkpoints that were pruned, and still read by others
+    for row in tree.rows:
+        left.pop(row.seq, None)
+    pruned = [CheckpointRow(seq, f"pruned {seq}", None, 0, left[seq], 0, "loop", 0.0, b"", b"") for seq in left]
     return {
         "ns": ns,
         "checkpoints": [
@@ -61,7 +66,7 @@ def _space(saver: ThreadKeeping, thread: str, ns: str) -> dict[str, Any]:
                 "changes": changes.get(row.seq, {}),
                 "tasks": [{"id": task, "record": shown(data)} for task, data in tasks.get(row.seq, ())],
             }
-            for row in tree.rows
+            for row in sorted((*tree.rows, *pruned), key=attrgetter("seq"))
         ],
     }
 

@@ -24,7 +24,7 @@ _log = logging.getLogger("runwell.persistence")
 
 
 class Worker:
-    """Runs jobs in daemon threads that start when needed, up to `threads`; a single one runs them in the order given."""
+    """Runs jobs in daemon threads, started when needed, up to `threads`. A single one runs them in the order given."""
 
     def __init__(self, threads: int = 1) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
