@@ -8,18 +8,17 @@ from typing import Any
 
 from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput
-from runwell.observe.context import CURRENT
-from runwell.observe.run import open_run
 from runwell.runnables.addable import add_all
-from runwell.runnables.bridges import alone, through_thread
+from runwell.runnables.bridges import through_thread
+from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.parameters import asked_for, supplies
-from runwell.runnables.runnable import Input, Output, Runnable
+from runwell.runnables.runnable import Input, Output
 
 __all__ = ["RunnableGenerator"]
 
 
-class RunnableGenerator(Runnable[Input, Output]):
+class RunnableGenerator(ChunkwiseRunnable[Input, Output]):
     """`transform(chunks)`, a plain or `async` generator function, as a step; `invoke` adds up what it yields.
 
     A parameter named `config` or `runtime` (after the first) is filled in. `atransform` is its `async` form, if it
@@ -56,23 +55,6 @@ class RunnableGenerator(Runnable[Input, Output]):
     async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
         return add_all([chunk async for chunk in self.astream(input, config, **kwargs)])  # type: ignore[no-any-return]
 
-    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
-        return self._streamed(iter((input,)), input, config, kwargs)
-
-    def transform(
-        self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[Output]:
-        return self._streamed(input, None, config, kwargs)
-
-    def _streamed(
-        self, source: Iterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
-    ) -> Iterator[Output]:
-        if config or CURRENT.get() is not None:
-            run = open_run("chain", self, told, config)
-            if run is not None:
-                return run.watch(lambda: self._flow(source, kwargs), add_all)
-        return self._flow(source, kwargs)
-
     def _flow(self, source: Iterator[Any], kwargs: dict[str, Any]) -> Iterator[Output]:
         if self._plain is not None:
             yield from self._plain(source, **supplies(self._asks), **kwargs)
@@ -82,23 +64,6 @@ class RunnableGenerator(Runnable[Input, Output]):
         assert self._asynchronous is not None
         with iterate_sync(self._asynchronous(iterate_async(source), **supplies(self._aasks), **kwargs)) as chunks:
             yield from chunks
-
-    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
-        return self._astreamed(alone(input), input, config, kwargs)
-
-    def atransform(
-        self, input: AsyncIterator[Input], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[Output]:
-        return self._astreamed(input, None, config, kwargs)
-
-    def _astreamed(
-        self, source: AsyncIterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
-    ) -> AsyncIterator[Output]:
-        if config or CURRENT.get() is not None:
-            run = open_run("chain", self, told, config)
-            if run is not None:
-                return run.awatch(lambda: self._aflow(source, kwargs), add_all)
-        return self._aflow(source, kwargs)
 
     async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
         if self._asynchronous is not None:

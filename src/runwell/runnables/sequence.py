@@ -9,7 +9,8 @@ from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
 from runwell.observe.resume import KeptAsyncIterator, KeptIterator
 from runwell.observe.run import open_run
-from runwell.runnables.bridges import aclosing_each, alone
+from runwell.runnables.bridges import aclosing_each
+from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.notes import note_step
@@ -18,7 +19,7 @@ from runwell.runnables.runnable import Input, Output, Runnable, Snapshots
 __all__ = ["RunnableSequence"]
 
 
-class RunnableSequence(Runnable[Input, Output]):
+class RunnableSequence(ChunkwiseRunnable[Input, Output]):
     """Each step's output is the next one's input. `steps` is flat: a sequence in a sequence is spliced in.
 
     As a stream, chunks flow through every step that can pass them on; a step that cannot waits for its whole input.
@@ -118,23 +119,6 @@ class RunnableSequence(Runnable[Input, Output]):
 
     # -- streams
 
-    def stream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Output]:
-        return self._streamed(iter((input,)), input, config, kwargs)
-
-    def transform(
-        self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[Output]:
-        return self._streamed(input, None, config, kwargs)
-
-    def _streamed(
-        self, source: Iterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
-    ) -> Iterator[Output]:
-        if config or CURRENT.get() is not None:
-            run = open_run("chain", self, told, config)
-            if run is not None:
-                return run.watch(lambda: self._flow(source, kwargs), self._whole)
-        return self._flow(source, kwargs)
-
     def _flow(self, source: Iterator[Any], kwargs: dict[str, Any]) -> Iterator[Output]:
         """Iterators, each reading the one before; all closed, the last first, when the reader goes."""
         iterators: list[Any] = [source]
@@ -164,23 +148,6 @@ class RunnableSequence(Runnable[Input, Output]):
                 seen.append(error)
                 note_step(error, self, index, len(self.steps), step, None, True)
             raise
-
-    def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
-        return self._astreamed(alone(input), input, config, kwargs)
-
-    def atransform(
-        self, input: AsyncIterator[Input], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[Output]:
-        return self._astreamed(input, None, config, kwargs)
-
-    def _astreamed(
-        self, source: AsyncIterator[Any], told: Any, config: RunnableConfig | None, kwargs: dict[str, Any]
-    ) -> AsyncIterator[Output]:
-        if config or CURRENT.get() is not None:
-            run = open_run("chain", self, told, config)
-            if run is not None:
-                return run.awatch(lambda: self._aflow(source, kwargs), self._whole)
-        return self._aflow(source, kwargs)
 
     async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
         iterators: list[Any] = [source]
