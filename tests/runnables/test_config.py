@@ -186,10 +186,9 @@ CONFIGS = st.fixed_dictionaries(
     optional={
         "tags": st.lists(st.sampled_from("abc"), max_size=3, unique=True),
         "metadata": st.dictionaries(st.sampled_from("xy"), st.integers(), max_size=2),
-        "configurable": st.dictionaries(
-            st.sampled_from("xy"),
-            st.integers() | st.dictionaries(st.sampled_from("pq"), st.integers(), max_size=2),
-            max_size=2,
+        # A key is a dict for everybody or for nobody: a number between two dicts takes the first one's place for good.
+        "configurable": st.fixed_dictionaries(
+            {}, optional={"x": st.integers(), "y": st.dictionaries(st.sampled_from("pq"), st.integers(), max_size=2)}
         ),
         "max_concurrency": st.none() | st.integers(1, 5),
         "run_name": st.sampled_from(["one", "two"]),

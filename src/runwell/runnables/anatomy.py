@@ -11,7 +11,7 @@ from typing import Any
 from runwell.runnables.configurable_spec import ConfigurableFieldSpec, unique_specs
 from runwell.runnables.runnable import Runnable
 
-__all__ = ["config_specs", "parts_of", "prompts_of", "runnables_in", "walk"]
+__all__ = ["choices_of", "config_specs", "parts_of", "prompts_of", "runnables_in", "walk"]
 
 
 def parts_of(runnable: Any) -> Iterator[tuple[str | None, Runnable[Any, Any]]]:
@@ -41,6 +41,25 @@ def parts_of(runnable: Any) -> Iterator[tuple[str | None, Runnable[Any, Any]]]:
     function = runnable.__dict__.get("func") if hasattr(runnable, "__dict__") else None
     if function is not None:
         yield from runnables_in(function)
+
+
+def choices_of(runnable: Any) -> Iterator[tuple[str | None, Runnable[Any, Any]]]:
+    """The runnables of which a call of it calls one, each with what it is chosen by; a single one without a label is
+    always called."""
+    own = vars(runnable) if hasattr(runnable, "__dict__") else {}
+    if isinstance(own.get("branches"), list):
+        yield from ((condition.get_name(), step) for condition, step in runnable.branches)
+        yield "default", runnable.default
+    elif isinstance(own.get("runnables"), Mapping):
+        yield from own["runnables"].items()
+    elif isinstance(own.get("fallbacks"), list):
+        yield "first", runnable.runnable
+        yield from ((f"fallback {number}", each) for number, each in enumerate(runnable.fallbacks, 1))
+    elif isinstance(own.get("alternatives"), Mapping):
+        yield own["default_key"], runnable.bound
+        yield from ((key, each) for key, each in own["alternatives"].items() if isinstance(each, Runnable))
+    elif isinstance(own.get("bound"), Runnable):
+        yield None, own["bound"]
 
 
 def runnables_in(function: Any) -> Iterator[tuple[str, Runnable[Any, Any]]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypedDict, cast
-from uuid import UUID
+from typing import Any, Final, cast
 
 from runwell.errors import InvalidConfig
 from runwell.observe.context import CURRENT, DEFAULT_RECURSION_LIMIT, UNSET, BoundCallbacks
 from runwell.observe.inherit import add_handlers, check_config, deep_merge, union
+from runwell.ports.config import RunnableConfig
 
 __all__ = [
     "DEFAULT_MAX_CONCURRENCY",
@@ -22,27 +22,6 @@ __all__ = [
 DEFAULT_MAX_CONCURRENCY: Final = 16
 """How many items of a batch run at once when no config says. Chosen, not measured: twice the usual model rate tiers'
 comfortable parallelism, and few enough threads to be cheap."""
-
-
-class RunnableConfig(TypedDict, total=False):
-    """All keys are optional; nested calls inherit them without being handed the config."""
-
-    tags: list[str]
-    """Labels on this run and those inside it."""
-    metadata: dict[str, Any]
-    """Values recorded with this run and those inside it."""
-    callbacks: Any
-    """Handlers (`BaseCallbackHandler`) told of this run and those inside it."""
-    run_name: str
-    """The name of this run alone."""
-    max_concurrency: int | None
-    """How many calls of a batch, or branches of a parallel step, run at once; None is no bound."""
-    recursion_limit: int
-    """How many super-steps a graph may take."""
-    configurable: dict[str, Any]
-    """Values that the program itself defines, such as `thread_id`."""
-    run_id: UUID | None
-    """The id of this run alone; one is made when not given."""
 
 
 def merge_configs(*configs: Mapping[str, Any] | None) -> RunnableConfig:

@@ -39,6 +39,7 @@ HOMES: Final = {
     "input_schema": "schemas",
     "output_schema": "schemas",
     "prompts_of": "anatomy",
+    "readable": "runwell.schemas.typed_dicts",
 }
 """Modules of this room; with a dot, of a room above it, which nothing here may import by name."""
 

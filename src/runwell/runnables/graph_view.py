@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["Edge", "Graph", "Node"]
 
@@ -32,6 +32,14 @@ class Edge:
     conditional: bool = False
 
 
+class _End(NamedTuple):
+    """Where what follows is to be connected, and how."""
+
+    node: Node
+    label: str | None = None
+    conditional: bool = False
+
+
 @dataclass(slots=True)
 class Graph:
     """`nodes` by id, and `edges`, the first and last node being the beginning and the end.
@@ -48,10 +56,8 @@ class Graph:
         """The graph of a runnable."""
         graph = cls()
         start = graph.add_node(None, runnable.get_name("input"))
-        ends = graph._part(runnable, [(start, None)])
-        finish = graph.add_node(None, runnable.get_name("output"))
-        for source, label in ends:
-            graph.edges.append(Edge(source.id, finish.id, label))
+        ends = graph._part(runnable, [_End(start)])
+        graph._lead(ends, graph.add_node(None, runnable.get_name("output")))
         return graph
 
     def add_node(self, data: Any, name: str, *, id: str | None = None) -> Node:
@@ -66,23 +72,41 @@ class Graph:
         self.edges.append(edge)
         return edge
 
-    def _part(self, runnable: Any, sources: list[tuple[Node, str | None]]) -> list[tuple[Node, str | None]]:
-        """Add a runnable behind `sources`; the nodes that what follows it is behind."""
+    def _lead(self, ends: list[_End], target: Node) -> None:
+        for end in ends:
+            self.add_edge(end.node, target, end.label, end.conditional)
+
+    def _part(self, runnable: Any, ends: list[_End]) -> list[_End]:
+        """Add a runnable behind `ends`; the ends that what follows it is behind."""
+        from runwell.runnables.anatomy import choices_of
+
         steps: Any = getattr(runnable, "steps", None)
         if isinstance(steps, list):
             for step in steps:
-                sources = self._part(step, sources)
-            return sources
+                ends = self._part(step, ends)
+            return ends
+        own = vars(runnable) if hasattr(runnable, "__dict__") else {}
+        if "mapper" in own:
+            steps = own["mapper"].steps
         if hasattr(steps, "items"):
-            ends = [end for key, step in steps.items() for end in self._part(step, [(s, key) for s, _ in sources])]
+            joined = [
+                end
+                for key, step in steps.items()
+                for end in self._part(step, [_End(end.node, key, end.conditional) for end in ends])
+            ]
             join = self.add_node(runnable, runnable.get_name("output"))
-            for source, _ in ends:
-                self.add_edge(source, join)
-            return [(join, None)]
+            self._lead(joined, join)
+            if "mapper" in own:  # the other keys pass by
+                self._lead(ends, join)
+            return [_End(join)]
+        choices = list(choices_of(runnable))
+        if len(choices) == 1 and choices[0][0] is None:  # a wrapper: what it wraps is what there is to see
+            return self._part(choices[0][1], ends)
         node = self.add_node(runnable, runnable.get_name())
-        for source, label in sources:
-            self.add_edge(source, node, label)
-        return [(node, None)]
+        self._lead(ends, node)
+        if not choices:
+            return [_End(node)]
+        return [end for label, step in choices for end in self._part(step, [_End(node, label, True)])]
 
     def expand(self, id: str, inner: Graph) -> None:
         """Put `inner` in the place of a node, as a group of its own.

@@ -47,7 +47,7 @@ class _Length:
 
 
 class _Pattern:
-    """Matches are of `pattern`: everything from the first place on whose rest a match may begin with is held back."""
+    """Matches are of `pattern`: everything is held back from the first place on where one may have begun."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         if "(?<=" in pattern or "(?<!" in pattern:
@@ -55,7 +55,8 @@ class _Pattern:
                 f"hold={pattern!r} looks back, at text that is gone by then.",
                 hint="Let the expression begin with what it looks back at.",
             )
-        self._context = 1 if "\\b" in pattern or "\\B" in pattern or flags & re.MULTILINE else 0  # characters
+        self._words = "\\b" in pattern or "\\B" in pattern
+        self._lines = bool(flags & re.MULTILINE)
         import regex  # type: ignore[import-untyped] # its partial matching is what the standard library lacks
 
         try:
@@ -68,7 +69,22 @@ class _Pattern:
     def cut(self, text: str, function: Callable[[str], str]) -> int:
         found = self._pattern.search(text, partial=True)
         place = found.start() if found is not None else len(text)
-        return max(place - self._context, 0)
+        while place and not self._may_cut(text, place):
+            place -= 1
+        return place
+
+    def _may_cut(self, text: str, place: int) -> bool:
+        """Whether each half looks, at the cut, as it does in the whole: with `\\b` no word is cut, nor ended before
+        what follows is known; with MULTILINE no line is."""
+        if self._lines and text[place - 1] != "\n":
+            return False
+        if not self._words:
+            return True
+        return place < len(text) and not (_is_word(text[place - 1]) and _is_word(text[place]))
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def hold_of(hold: Any) -> Hold:
@@ -77,7 +93,9 @@ def hold_of(hold: Any) -> Hold:
         return _Nothing()
     if isinstance(hold, int) and not isinstance(hold, bool):
         if hold < 1:
-            raise InvalidInput(f"hold is at least 1 character, not {hold}.", hint="Leave it out to hold nothing back.")
+            raise InvalidInput(
+                f"hold={hold} is no length: it is at least 1 character.", hint="Leave it out to hold nothing back."
+            )
         return _Length(hold)
     if isinstance(hold, str):
         return _Pattern(hold, 0)

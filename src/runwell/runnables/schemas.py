@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runwell.errors import InvalidInput, nearest
+from runwell.runnables.forms import form
 
 __all__ = ["config_schema", "input_schema", "output_schema"]
 
@@ -122,6 +123,7 @@ def _of_type(runnable: Any, side: str, declared: Any) -> type[Any]:
 def _root(runnable: Any, side: str, declared: Any = Any) -> type[Any]:
     from pydantic import PydanticSchemaGenerationError, RootModel, create_model
 
+    declared = form("readable")(declared)
     try:
         made: type[Any] = create_model(f"{_identifier(runnable)}_{side}", __base__=RootModel[declared])
     except PydanticSchemaGenerationError:  # a class that pydantic cannot tell: any value of it
@@ -133,7 +135,10 @@ def _model(runnable: Any, side: str, fields: dict[str, Any]) -> type[Any]:
     from pydantic import ConfigDict, create_model
 
     settings = ConfigDict(arbitrary_types_allowed=True, defer_build=True, protected_namespaces=())
-    named: dict[str, Any] = {_attribute(key): _aliased(key, kind, default) for key, (kind, default) in fields.items()}
+    readable = form("readable")
+    named: dict[str, Any] = {
+        _attribute(key): _aliased(key, readable(kind), default) for key, (kind, default) in fields.items()
+    }
     made: type[Any] = create_model(f"{_identifier(runnable)}_{side}", __config__=settings, **named)
     return made
 
