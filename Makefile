@@ -45,6 +45,7 @@ bench: $(DEV) $(PEERS) ## Measure against the peers (ONLY='chain.*' SCALE=0.1 RE
 	@BENCH_ADAPTERS=$(CURDIR)/benchmarks $(BIN)/python benchmarks/bench.py \
 		--python langchain=.venv-peers/bin/python --python pydantic_ai=.venv-peers/bin/python \
 		--only '$(or $(ONLY),*)' --scale $(or $(SCALE),1) --repeats $(or $(REPEATS),3) --clock $(or $(CLOCK),wall) \
+		--base runwell \
 		--json benchmarks/results/latest.json --markdown benchmarks/results/latest.md
 
 .PHONY: docs

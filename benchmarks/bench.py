@@ -42,6 +42,7 @@ def parse_options():
         help="cpu: time instant cells by processor time, for a busy machine",
     )
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds one process may take")
+    parser.add_argument("--base", default=FLOOR, help="the framework that the others' ratios are to")
     parser.add_argument("--json", metavar="FILE", help="write every sample and the medians")
     parser.add_argument("--markdown", metavar="FILE", help="write the table")
     parser.add_argument("--list", action="store_true", help="print the cell names and stop")
@@ -116,11 +117,11 @@ def summarise(values):
     return {"median": statistics.median(values), "least": min(values), "most": max(values), "samples": values}
 
 
-def times_floor(cell, value, floor):
-    """How many times worse than the floor."""
-    if not cell.has_ratio or not value or not floor:
+def times_worse(cell, value, base):
+    """How many times worse than the base's value."""
+    if not cell.has_ratio or not value or not base:
         return None
-    return floor / value if cell.higher_is_better else value / floor
+    return base / value if cell.higher_is_better else value / base
 
 
 def number(value):
@@ -129,19 +130,20 @@ def number(value):
     return f"{value:.1f}" if value >= 100 else f"{value:.3g}"
 
 
-def table(groups, frameworks, results):
-    """Rows of text: a cell's name and unit, each framework's median, and its ratio to the floor."""
-    others = [framework for framework in frameworks if framework != FLOOR]
-    rows = [["cell", "unit", *frameworks, *(f"{framework} / {FLOOR}" for framework in others if FLOOR in frameworks)]]
+def table(groups, frameworks, results, base=FLOOR):
+    """Rows of text: a cell's name and unit, each framework's median, and its ratio to the base."""
+    others = [framework for framework in frameworks if framework != base]
+    rows = [["cell", "unit", *frameworks, *(f"{framework} / {base}" for framework in others if base in frameworks)]]
     for cells in groups.values():
         for cell in cells:
             medians = [results[framework].get(cell.name, {}).get("median") for framework in frameworks]
             row = [cell.name, cell.unit + (" (more is better)" if cell.higher_is_better else "")]
             row += ["-" if median is None else number(median) for median in medians]
-            if FLOOR in frameworks:
-                floor = medians[frameworks.index(FLOOR)]
+            if base in frameworks:
+                reference = medians[frameworks.index(base)]
                 for framework in others:
-                    ratio = times_floor(cell, medians[frameworks.index(framework)], floor)
+                    told = cell.has_floor or FLOOR not in (framework, base)
+                    ratio = times_worse(cell, medians[frameworks.index(framework)], reference) if told else None
                     row.append("-" if ratio is None else f"{number(ratio)}x")
             rows.append(row)
     return rows
@@ -190,7 +192,7 @@ def main():
         results = {
             framework: {name: summarise(values) for name, values in samples[framework].items()} for framework in present
         }
-        rows = table(groups, present, results)
+        rows = table(groups, present, results, options.base)
         if options.json:
             Path(options.json).write_text(
                 json.dumps(

@@ -32,16 +32,18 @@ class Cell:
     measure: Callable[[Any], float]
     higher_is_better: bool
     has_ratio: bool
+    has_floor: bool
+    """Whether the hand-written floor does anything that a ratio to it could tell of."""
 
 
 CELLS: dict[str, Cell] = {}
 
 
-def cell(name: str, unit: str, *, higher_is_better: bool = False, has_ratio: bool = True):
+def cell(name: str, unit: str, *, higher_is_better: bool = False, has_ratio: bool = True, has_floor: bool = True):
     """Register the decorated function as the measurement behind the cell `name`."""
 
     def register(measure: Callable[[Any], float]) -> Callable[[Any], float]:
-        CELLS[name] = Cell(name, unit, measure, higher_is_better, has_ratio)
+        CELLS[name] = Cell(name, unit, measure, higher_is_better, has_ratio, has_floor)
         return measure
 
     return register
