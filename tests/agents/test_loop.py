@@ -544,3 +544,12 @@ def test_updates_and_tokens_come_together(run: Any) -> None:
     model = FakeChatModel(responses=[asks(call("add", a=1, b=2)), "three"])
     items = run.stream(create_agent(model, [add]), say("go"), stream_mode=["messages", "updates"])
     assert [next(iter(chunk)) for mode, chunk in items if mode == "updates"] == ["model", "tools", "model"]
+
+
+def test_a_history_can_be_put_into_a_fresh_thread_by_hand(run: Any, thread: Any) -> None:
+    agent = create_agent(FakeChatModel(responses=["hi again"]), [add], checkpointer=InMemorySaver())
+    for as_node in (None, "model", "tools"):
+        config = {"configurable": {"thread_id": str(as_node)}}
+        run.update(agent, config, {"messages": [HumanMessage("hello"), AIMessage("hi")]}, as_node)
+        assert kinds(run.state(agent, config).values) == ["human", "ai"]
+    assert kinds(run.invoke(agent, say("once more"), {"configurable": {"thread_id": "None"}})) == ["human", "ai"] * 2

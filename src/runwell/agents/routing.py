@@ -21,28 +21,28 @@ def after_model(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
     """
     if state.get("stopped"):
         return setup.end
-    reply, answered = last_reply(state["messages"])
+    reply, answered = last_reply(state.get("messages") or ())
     if reply is None:
         return setup.loop
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending and setup.has_tools:
         return _sends(setup, pending)
-    if state.get("structured_response") is not None and not state["ledger"].get("ask_again"):
+    if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
         return setup.end
-    if answered or state["ledger"].get("ask_again"):
+    if answered or (state.get("ledger") or {}).get("ask_again"):
         return setup.loop
     return setup.end
 
 
 def after_tools(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
     """The next place, once a batch of tool calls has been answered."""
-    reply, answered = last_reply(state["messages"])
+    reply, answered = last_reply(state.get("messages") or ())
     if reply is None:
         return setup.loop
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending:
         return _sends(setup, pending)
-    if state.get("structured_response") is not None and not state["ledger"].get("ask_again"):
+    if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
         return setup.end
     answers = _answers(state)
     ran = [call for call in reply.tool_calls if call["id"] in answers]
@@ -53,7 +53,7 @@ def after_tools(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
 
 def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:
     found: dict[str, ToolMessage] = {}
-    for message in reversed(state["messages"]):
+    for message in reversed(state.get("messages") or ()):
         if not isinstance(message, ToolMessage):
             if message.type == "ai":
                 break

@@ -47,7 +47,9 @@ def root(
 
 @app.command()
 def chat(
-    model: Annotated[str, typer.Option(help="Such as openai:gpt-5 or local:qwen2.5-coder-0.5b.")] = "local:qwen2.5-coder-0.5b",
+    model: Annotated[
+        str, typer.Option(help="Such as openai:gpt-5 or local:qwen2.5-coder-0.5b.")
+    ] = "local:qwen2.5-coder-0.5b",
     tools: Annotated[list[str] | None, typer.Option(help="module:name,name of tools; may be repeated.")] = None,
     thread: Annotated[str, typer.Option(help="The conversation to go on with.")] = "default",
     db: Db = None,

@@ -59,7 +59,9 @@ def report() -> dict[str, Any]:
         for name, parts in EXTRAS.items()
     }
     keys = [name for name in KEYS if os.environ.get(name)]
-    proxies = {name: _host(value) for name in PROXIES if (value := os.environ.get(name) or os.environ.get(name.lower()))}
+    proxies = {
+        name: _host(value) for name in PROXIES if (value := os.environ.get(name) or os.environ.get(name.lower()))
+    }
     return {
         "runwell": __version__,
         "python": platform.python_version(),
@@ -110,7 +112,9 @@ def _leaves(keys: list[str], proxies: dict[str, str]) -> list[str]:
         lines.append(f"{name} is set: providers' clients go through {host}.")
     for name in REROUTES:
         if os.environ.get(name):
-            lines.append(f'{name} is set and ignored: a request goes elsewhere only with base_url= (or base_url="env").')
+            lines.append(
+                f'{name} is set and ignored: a request goes elsewhere only with base_url= (or base_url="env").'
+            )
     lines.append("Fetching a bundled model asks its vendor's site, then the package index pip is set up with.")
     if os.environ.get("RUNWELL_OFFLINE") == "1":
         lines.append("RUNWELL_OFFLINE=1: no model is fetched.")

@@ -95,9 +95,13 @@ def remove(name: Name, as_json: Json = False) -> None:
 @app.command()
 def serve(
     name: Name = "qwen2.5-coder-0.5b",
-    host: Annotated[str, typer.Option(help="Address to listen on; beyond loopback the network can use it.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond loopback the network can use it.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8080,
-    key: Annotated[str | None, typer.Option(envvar="RUNWELL_SERVE_KEY", help="Bearer key; random if not given.")] = None,
+    key: Annotated[
+        str | None, typer.Option(envvar="RUNWELL_SERVE_KEY", help="Bearer key; random if not given.")
+    ] = None,
 ) -> None:
     """Serve a model behind an OpenAI-compatible endpoint, tools and embeddings included, until Ctrl-C."""
     from runwell.providers.local.serve import LocalServer
@@ -110,5 +114,3 @@ def serve(
             server.run()
         except KeyboardInterrupt:
             err.print("stopped")
-
-

@@ -19,7 +19,9 @@ def run(target: str, given: str | None, thread: str | None, db: str | None, resu
 
     graph = load(target)
     if not hasattr(graph, "invoke"):
-        raise InvalidInput(f"{target!r} is {short(repr(graph))}, which cannot be run.", hint="Name a graph or an agent.")
+        raise InvalidInput(
+            f"{target!r} is {short(repr(graph))}, which cannot be run.", hint="Name a graph or an agent."
+        )
     value: Any = Command(resume=_json("--resume", resume)) if resume is not None else _json("--input", given)
     if value is None and thread is None:
         raise InvalidInput("There is nothing to run.", hint="Pass --input '{...}', or --thread to go on with a thread.")
