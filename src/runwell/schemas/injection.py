@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from runwell.errors import InvalidInput
+from runwell.ports.config import RunnableConfig
 from runwell.ports.runtime import Runtime
-from runwell.runnables.config import RunnableConfig
 
 __all__ = [
     "NOTHING",
