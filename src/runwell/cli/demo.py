@@ -185,15 +185,17 @@ def _killed(model: str, folder: Path, tally: _Tally) -> None:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.strip() == "HOLDING":
+            held = "HOLDING" in line  # another thread writes to the same line
+            if told := line.replace("HOLDING", "").rstrip():
+                out.print(f"  {told}", markup=False)
+            if held:
                 break
-            out.print(f"  {line.rstrip()}")
         else:
             raise DemoFailed("the process ended before it could be killed.")
         os.kill(process.pid, signal.SIGKILL)
     out.print(f"  [red]kill -9 {process.pid}[/red] while its second tool runs; a new process goes on:")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    out.print("".join(f"  {line}\n" for line in done.stdout.splitlines()), end="")
+    out.print("".join(f"  {line}\n" for line in done.stdout.splitlines()), end="", markup=False)
     _must(done.returncode == 0, f"the new process failed: {done.stderr[-500:]}")
     times = log.read_text().splitlines().count("calculator") - before
     _must(times == 1, f"the finished tool was to run once, and ran {times} times.")
