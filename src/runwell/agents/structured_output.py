@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from runwell.errors import GraphError, InvalidInput, StructuredOutputError
-from runwell.schemas.structured import StructuredSchema
+
+if TYPE_CHECKING:  # at run time with the first response_format: reading schemas is not small
+    from runwell.schemas.structured import StructuredSchema
 
 __all__ = [
     "AutoStrategy",
@@ -53,6 +55,8 @@ class ToolStrategy(Generic[T]):
     def __post_init__(self) -> None:
         if self.on_mixed not in ("finish", "continue", "reject"):
             raise InvalidInput(f"on_mixed={self.on_mixed!r}.", hint='It is "finish", "continue" or "reject".')
+        from runwell.schemas.structured import StructuredSchema
+
         members = get_args(self.schema) if get_origin(self.schema) in (Union, UnionType) else (self.schema,)
         self.shapes = {}
         for member in members:
@@ -98,6 +102,8 @@ class ProviderStrategy(Generic[T]):
     shape: StructuredSchema = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        from runwell.schemas.structured import StructuredSchema
+
         self.shape = StructuredSchema(self.schema)
 
     def settings(self) -> dict[str, Any]:
