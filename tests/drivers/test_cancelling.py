@@ -389,6 +389,52 @@ def blocked():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("colour", ["plain", "async"])
+def test_ctrl_c_waits_for_a_save_in_another_thread(program, colour):
+    process = program(
+        PREAMBLE
+        + f"""
+interrupted = threading.Event()
+
+def save():
+    started.release()
+    interrupted.wait(10)
+    time.sleep(0.05)
+    print("saved")
+
+async def asave():
+    started.release()
+    while not interrupted.is_set():
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)
+    print("saved")
+
+def hold():
+    started.release()
+    try:
+        threading.Event().wait()
+    finally:
+        interrupted.set()
+
+async def task():
+    if threading.current_thread() is threading.main_thread():
+        await call(hold)
+    else:
+        await call({"save" if colour == "plain" else "asave"}, shield=True)
+
+async def both():
+    await RunTasks([task, task])
+
+main(lambda: run_sync(both()), 2)
+"""
+    )
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("saved\ninterrupted\n", 0), err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_in_an_async_program(program):
     process = program(
         PREAMBLE
@@ -409,7 +455,7 @@ main(lambda: asyncio.run(run_async(call_tasks(3))), 3)
 def test_ctrl_c_in_the_moment_a_call_starts_leaves_no_task_behind(monkeypatch, scheduled, shield):
     from runwell.drivers.portal import portal
 
-    bridge, ran, ended = portal(), [], []
+    bridge, ran, ended, finished = portal(), [], [], []
     original = bridge.loop.call_soon_threadsafe
     presses = [True]
 
@@ -423,7 +469,8 @@ def test_ctrl_c_in_the_moment_a_call_starts_leaves_no_task_behind(monkeypatch, s
     async def node():
         ran.append(True)
         try:
-            await asyncio.sleep(0 if shield else 600)
+            await asyncio.sleep(0.01 if shield else 600)
+            finished.append(True)
         finally:
             ended.append(True)
 
@@ -432,8 +479,7 @@ def test_ctrl_c_in_the_moment_a_call_starts_leaves_no_task_behind(monkeypatch, s
         bridge.call(node, shield=shield)
     assert not bridge.tasks
     assert ran == ended
-    if scheduled and shield:
-        assert ended == [True]
+    assert finished == ([True] if scheduled and shield else [])
 
 
 def test_ctrl_c_does_not_wait_for_ever_for_async_work_that_will_not_end(monkeypatch, caplog, gate):

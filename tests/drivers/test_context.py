@@ -60,6 +60,17 @@ def test_user_code_sees_the_callers_context_and_the_runs(driver, form):
     assert VAR.get() == "caller"
 
 
+def test_nothing_stays_set_in_an_async_callers_own_task():
+    async def flow():
+        VAR.set("run")
+        return await Call(FORMS["async"])
+
+    async def main():
+        return await run_async(flow()), VAR.get()
+
+    assert asyncio.run(main()) == ("run", "caller")
+
+
 @pytest.mark.parametrize("count", [1, 4])
 def test_each_task_has_a_copy(driver, count):
     async def task(number):
@@ -199,3 +210,27 @@ def test_items_of_a_completed_batch_have_copies():
 
     assert asyncio.run(main()) == {"caller"}
     assert VAR.get() == "caller"
+
+
+def test_a_run_sets_nothing_in_the_task_that_awaits_it():
+    """It runs in that task, and still under a context of its own."""
+    seen = []
+
+    async def user(value):
+        await asyncio.sleep(0)
+        seen.append(VARIABLE.get())
+        VARIABLE.set(value)
+        await asyncio.sleep(0)
+        seen.append(VARIABLE.get())
+
+    async def flow():
+        await Call(callee(user), "run")
+
+    async def main():
+        VARIABLE.set("caller")
+        await run_async(flow())
+        await asyncio.gather(run_async(flow()), run_async(flow()))
+        return VARIABLE.get()
+
+    assert asyncio.run(main()) == "caller"
+    assert sorted(seen) == ["caller"] * 3 + ["run"] * 3

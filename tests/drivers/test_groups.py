@@ -200,36 +200,3 @@ def test_a_failure_beside_a_question_fails_the_graph(colour):
     with pytest.raises(ExceptionGroup) as caught:
         graph.invoke({}, config) if colour == "sync" else asyncio.run(graph.ainvoke({}, config))
     assert [str(error) for error in caught.value.exceptions] == ["broken"]
-
-
-# -- what runs in the caller's own task keeps its context to itself
-
-
-def test_a_run_sets_nothing_in_the_task_that_awaits_it():
-    seen = contextvars.ContextVar("seen", default="nothing")
-    values = []
-
-    async def user(value):
-        await asyncio.sleep(0)
-        values.append(seen.get())
-        seen.set(value)
-        await asyncio.sleep(0)
-        values.append(seen.get())
-
-    async def flow():
-        async def one(value):
-            await Call(callee(user), value)
-
-        await RunTasks([lambda: one("first")])
-        await RunTasks([lambda: one("second")])
-
-    async def main():
-        from runwell.drivers import run_async
-
-        seen.set("caller's")
-        await asyncio.gather(run_async(flow()), run_async(flow()))
-        await run_async(flow())
-        return seen.get()
-
-    assert asyncio.run(main()) == "caller's"
-    assert sorted(values) == sorted(["caller's", "first", "caller's", "second"] * 3)

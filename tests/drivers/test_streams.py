@@ -530,6 +530,25 @@ def test_a_hundred_closed_streams_leave_nothing(pair):
     assert sum(pipe() is not None for pipe in pipes) <= 2
 
 
+def test_a_reader_that_left_a_wake_up_and_found_an_item_does_not_sleep_for_ever():
+    """The wake-up that it left must not be the one that the next item uses up."""
+
+    def stale():
+        return None
+
+    pipe, got = Pipe(), []
+    pipe.readers.append(stale)
+    reader = threading.Thread(target=lambda: got.append(pipe.get()), daemon=True)
+    reader.start()
+    for _ in range(10_000):
+        if pipe.readers and pipe.readers[-1] is not stale:
+            break
+        threading.Event().wait(0.001)
+    pipe.push("item")
+    reader.join(20)
+    assert got == ["item"]
+
+
 def test_a_closed_pipe_keeps_no_waiting_producer():
     pipe = Pipe(limit=1)
     full = threading.Event()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
@@ -22,6 +23,7 @@ __all__ = [
     "GRACE_S",
     "CancelGroup",
     "Cancellable",
+    "Kept",
     "nap",
     "portal_depth",
     "run_context",
@@ -95,6 +97,33 @@ FLOOR: ContextVar[int] = ContextVar("runwell_portal_floor", default=-1)
 
 portal_depth = threading.local()
 """`.value` is set in portal threads."""
+
+
+class Kept:
+    """A member that is not cancelled, only waited for: a save under way."""
+
+    __slots__ = ("_ended", "_reports")
+
+    def __init__(self) -> None:
+        self._ended = False
+        self._reports: deque[Callable[[], None]] = deque()
+
+    def cancel(self) -> None:
+        return
+
+    def tell(self, report: Callable[[], None]) -> int:
+        self._reports.append(report)
+        if self._ended:
+            self.end()
+        return 1
+
+    def end(self) -> None:
+        self._ended = True
+        while self._reports:
+            try:
+                self._reports.popleft()()
+            except IndexError:  # another thread was quicker
+                return
 
 
 def run_context(group: CancelGroup | None) -> Context:

@@ -11,7 +11,7 @@ from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runwell.drivers.cancel import CANCEL, CancelGroup, nap, portal_depth, run_context
+from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth, run_context
 from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
 from runwell.drivers.threads import fan_out, spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
@@ -120,7 +120,7 @@ class SyncDriver:
         group = CANCEL.get()
         if group is not None:
             if effect.shield:
-                return run_context(None).run(self._shielded, effect)
+                return self._shielded(effect, group)
             if group.cancelled:
                 raise RunCancelled()
         callee = effect.callee
@@ -137,9 +137,17 @@ class SyncDriver:
             raise told from error
         return self.bridge().call(_given, result, shield=effect.shield) if is_coroutine(result) else result
 
-    def _shielded(self, effect: Call[Any]) -> Any:
-        CANCEL.set(None)
-        return self._call(effect)
+    def _shielded(self, effect: Call[Any], group: CancelGroup) -> Any:
+        """Nothing cancels it, and who cancels the group waits for it."""
+        context = copy_context()
+        context.run(CANCEL.set, None)
+        kept = Kept()
+        group.add(kept)
+        try:
+            return context.run(self._call, effect)
+        finally:
+            group.discard(kept)
+            kept.end()
 
     def _call_limited(self, effect: Call[Any], callee: Callee[Any], seconds: float) -> Any:
         if callee.sync is None:
