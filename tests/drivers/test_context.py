@@ -218,19 +218,19 @@ def test_a_run_sets_nothing_in_the_task_that_awaits_it():
 
     async def user(value):
         await asyncio.sleep(0)
-        seen.append(VARIABLE.get())
-        VARIABLE.set(value)
+        seen.append(VAR.get())
+        VAR.set(value)
         await asyncio.sleep(0)
-        seen.append(VARIABLE.get())
+        seen.append(VAR.get())
 
     async def flow():
         await Call(callee(user), "run")
 
     async def main():
-        VARIABLE.set("caller")
+        VAR.set("caller")
         await run_async(flow())
         await asyncio.gather(run_async(flow()), run_async(flow()))
-        return VARIABLE.get()
+        return VAR.get()
 
     assert asyncio.run(main()) == "caller"
     assert sorted(seen) == ["caller"] * 3 + ["run"] * 3
