@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from runwell.parsers.repair import OutputFixingParser, RetryOutputParser, RetryWithErrorOutputParser
     from runwell.parsers.scalars import BooleanOutputParser, DatetimeOutputParser, EnumOutputParser, RegexParser
     from runwell.parsers.text import StrOutputParser
-    from runwell.parsers.tools import JsonOutputKeyToolsParser, JsonOutputToolsParser, PydanticToolsParser
+    from runwell.parsers.tools import (
+        JsonOutputKeyToolsParser,
+        JsonOutputToolsParser,
+        PydanticToolsParser,
+        parse_tool_call,
+    )
+    from runwell.parsers.xml import XMLOutputParser
 
 _HOME = {
     "BaseOutputParser": "runwell.parsers.parser",
@@ -43,8 +49,10 @@ _HOME = {
     "RetryWithErrorOutputParser": "runwell.parsers.repair",
     "SimpleJsonOutputParser": "runwell.parsers.json",
     "StrOutputParser": "runwell.parsers.text",
+    "XMLOutputParser": "runwell.parsers.xml",
     "parse_json_markdown": "runwell.parsers.partial_json",
     "parse_partial_json": "runwell.parsers.partial_json",
+    "parse_tool_call": "runwell.parsers.tools",
 }
 
 __all__ = [
@@ -69,8 +77,10 @@ __all__ = [
     "RetryWithErrorOutputParser",
     "SimpleJsonOutputParser",
     "StrOutputParser",
+    "XMLOutputParser",
     "parse_json_markdown",
     "parse_partial_json",
+    "parse_tool_call",
 ]
 
 

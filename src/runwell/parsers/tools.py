@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,46 @@ from runwell.errors import InvalidConfig, InvalidInput, OutputParserException, n
 from runwell.messages.message import AIMessage
 from runwell.parsers.json_reader import JsonReader, MalformedJson
 from runwell.parsers.parser import BaseTransformOutputParser, Feed
+from runwell.parsers.partial_json import parse_partial_json
 from runwell.runnables.addable import add_all
 
-__all__ = ["JsonOutputKeyToolsParser", "JsonOutputToolsParser", "PydanticToolsParser"]
+__all__ = ["JsonOutputKeyToolsParser", "JsonOutputToolsParser", "PydanticToolsParser", "parse_tool_call"]
+
+
+def parse_tool_call(
+    raw_tool_call: Mapping[str, Any], *, partial: bool = False, strict: bool = False, return_id: bool = True
+) -> dict[str, Any] | None:
+    """A call in OpenAI's form, `{"id", "function": {"name", "arguments"}}`, as `{"name", "args", "id", "type"}`.
+
+    With `partial` arguments may break off: what is there is given, and None when that is no object yet. `strict`
+    refuses control characters in strings. Raises `OutputParserException` for arguments that are no JSON object.
+    """
+    function = raw_tool_call.get("function")
+    if not isinstance(function, Mapping) or "name" not in function:
+        if partial:
+            return None
+        raise InvalidInput(
+            f"{raw_tool_call!r:.200} is no call of a function.", hint='It has "function" with "name" and "arguments".'
+        )
+    name, written = function["name"], function.get("arguments") or ""
+    args: Any = written
+    if isinstance(written, str):
+        try:
+            args = parse_partial_json(written) if partial else json.loads(written or "{}", strict=strict)
+        except ValueError as error:
+            if partial:
+                return None
+            raise OutputParserException(
+                f"The arguments of the call to {name!r} are no JSON: {error}.", llm_output=written
+            ) from error
+    if not isinstance(args, dict):
+        if partial:
+            return None
+        raise OutputParserException(
+            f"The arguments of the call to {name!r} are {args!r:.200}, not a JSON object.", llm_output=str(written)
+        )
+    call = {"name": name or "", "args": args}
+    return {**call, "id": raw_tool_call.get("id"), "type": "tool_call"} if return_id else call
 
 
 class JsonOutputToolsParser(BaseTransformOutputParser[Any]):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runwell.prompts.prompt import BasePromptTemplate
     from runwell.prompts.prompt_template import PromptTemplate, StringPromptTemplate
     from runwell.prompts.prompt_value import ChatPromptValue, PromptValue, StringPromptValue
+    from runwell.prompts.structured import StructuredPrompt
 
 _HOME = {
     "AIMessagePromptTemplate": "runwell.prompts.message",
@@ -52,6 +53,7 @@ _HOME = {
     "SemanticSimilarityExampleSelector": "runwell.prompts.example_selectors",
     "StringPromptTemplate": "runwell.prompts.prompt_template",
     "StringPromptValue": "runwell.prompts.prompt_value",
+    "StructuredPrompt": "runwell.prompts.structured",
     "SystemMessagePromptTemplate": "runwell.prompts.message",
     "get_template_variables": "runwell.prompts.formats",
     "load_prompt": "runwell.prompts.loading",
@@ -81,6 +83,7 @@ __all__ = [
     "SemanticSimilarityExampleSelector",
     "StringPromptTemplate",
     "StringPromptValue",
+    "StructuredPrompt",
     "SystemMessagePromptTemplate",
     "get_template_variables",
     "load_prompt",

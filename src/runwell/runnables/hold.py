@@ -57,7 +57,7 @@ class _Pattern:
             )
         self._words = "\\b" in pattern or "\\B" in pattern
         self._lines = bool(flags & re.MULTILINE)
-        import regex  # type: ignore[import-untyped] # its partial matching is what the standard library lacks
+        import regex  # its partial matching is what the standard library lacks
 
         try:
             self._pattern: Any = regex.compile(f"(?:{pattern}){_NEVER}", flags)
