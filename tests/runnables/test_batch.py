@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
 
-from runwell.errors import InvalidConfig, RunCancelled
+from runwell.errors import InvalidConfig, MissingExtra, RunCancelled
 from runwell.runnables import BatchResult, Runnable, RunnableLambda
 
 
@@ -268,3 +269,55 @@ def test_run_03_a_failing_batch_cancels_its_async_items():
 def test_map_works_on_a_list(driver):
     made = RunnableLambda(str.split) | RunnableLambda(str.upper).map() | "-".join
     assert driver.invoke(made, "a b c") == "A-B-C"
+
+
+def test_progress_is_told_in_order_up_to_the_last(driver):
+    told = []
+    part = RunnableLambda(lambda number: 10 // number)
+    found = driver.batch(
+        part, [1, 0, 2, 5], return_exceptions=True, progress=lambda ended, of: told.append((ended, of))
+    )
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert isinstance(found[1], ZeroDivisionError)
+
+
+def test_a_progress_bar_is_shown_on_standard_error_when_asked_for(driver, capsys):
+    part = RunnableLambda(lambda number: 10 // number)
+    assert driver.batch(part, [1, 2], progress=True) == [10, 5]
+    shown = capsys.readouterr()
+    assert "2/2" in shown.err
+    assert shown.out == ""
+    with pytest.raises(ZeroDivisionError):
+        driver.batch(part, [0, 1], progress=True)
+    capsys.readouterr()
+    assert driver.batch(part, [1]) == [10]
+    assert capsys.readouterr().err == ""  # the bar of the batch that failed is gone
+
+
+def test_a_progress_bar_needs_its_package(monkeypatch, driver):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with pytest.raises(MissingExtra, match=r"runwell\[cli\]"):
+        driver.batch(RunnableLambda(lambda x: x), [1], progress=True)
+
+
+def test_case_3_a_crash_keeps_what_ended_and_only_the_failed_run_again(driver):
+    """10,000 tickets of which 12 fail: 9,988 results are handed over as they end, and the 12 are run again."""
+    kept, failing = {}, set(range(0, 10_000, 833)[:12])
+
+    def classify(ticket):
+        if ticket in failing:
+            raise ConnectionError("429")
+        return ticket % 3
+
+    def save(index, output):
+        if not isinstance(output, Exception):
+            kept[index] = output
+
+    part = RunnableLambda(classify)
+    outputs = driver.batch(part, list(range(10_000)), {"max_concurrency": 20}, return_exceptions=True, on_result=save)
+    assert len(kept) == 9_988
+    failed = [index for index, output in enumerate(outputs) if isinstance(output, Exception)]
+    failing.clear()
+    assert len(failed) == 12
+    driver.batch(part, failed, on_result=lambda place, output: kept.update({failed[place]: output}))
+    assert [kept[index] for index in range(10_000)] == [index % 3 for index in range(10_000)]

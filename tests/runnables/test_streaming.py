@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import threading
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from runwell.errors import InvalidInput
 from runwell.runnables import (
     AddableDict,
+    ConfigurableField,
+    RouterRunnable,
     Runnable,
     RunnableBranch,
     RunnableGenerator,
@@ -21,6 +24,7 @@ from runwell.runnables import (
     RunnablePassthrough,
     RunnablePick,
     add,
+    streamable,
 )
 
 
@@ -310,6 +314,16 @@ STEPS = {
     "pair": RunnableParallel(a=RunnableGenerator(upper), b=RunnablePassthrough()) | (lambda d: d["a"] + d["b"]),
     "branch": RunnableBranch((lambda text: len(text) > 3, str.upper), RunnableGenerator(aupper)),
     "bound": RunnableLambda(lambda text, tail="": text + tail).bind(tail="."),
+    "held": streamable(hold="aa+")(lambda text: re.sub("aa+", "#", text)),
+    "timed": RunnableLambda(words).with_timeout(60),
+    "retried": RunnableGenerator(upper).with_retry(),
+    "backed": RunnableLambda(words).with_fallbacks([str.upper]),
+    "heard": RunnableGenerator(aupper).with_listeners(on_end=lambda run: None),
+    "chosen": RunnableLambda(str.upper).configurable_alternatives(
+        ConfigurableField(id="x"), other=RunnableLambda(words)
+    ),
+    "routed": RunnableLambda(lambda text: {"key": "a", "input": text})
+    | RouterRunnable({"a": RunnableGenerator(upper)}),
 }
 
 
@@ -324,7 +338,7 @@ TEXTS = st.text(alphabet="ab ", max_size=5).map("a{}".format)
 """Never blank: a generator that yields nothing gives None, which the next step may not be made for."""
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4), TEXTS)
 def test_every_way_of_calling_a_composition_gives_the_same(names, text):
     made = compose(names)
