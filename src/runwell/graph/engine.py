@@ -254,10 +254,8 @@ class Run:
         node = self.graph.nodes[planned.node]
         runtime = self.base
         if node.wants or node.flow is not None or self.saver is not None or node.subgraph is not None:
-            runtime = runtime.override(
-                execution_info=ExecutionInfo(
-                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1
-                )
+            runtime = runtime.at(
+                ExecutionInfo(self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1)
             )
         scope = self.scope_of(planned, runtime)
         record = self.records.get(planned.id) if self.records else None
@@ -308,7 +306,7 @@ class Run:
         return f", thread {self.thread_id!r}" if self.thread_id else ""
 
     def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
-        scope = TaskScope(planned.id, planned.node, runtime, f"{self.thread_id}|{self.ns}|{planned.id}")
+        scope = TaskScope(planned.id, planned.node, runtime, (self.thread_id, self.ns))
         scope.can_pause = self.saver is not None and self.can_pause
         scope.in_process = self.answer_in_process
         scope.run = self

@@ -63,6 +63,10 @@ class Runtime(Generic[C]):
         info = self.execution_info
         return f"{info.thread_id}:{info.checkpoint_id}:{info.task_id}"
 
+    def at(self, place: ExecutionInfo) -> Runtime[C]:
+        """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
+        return Runtime(self.context, self.store, self.stream_writer, self.previous, self.principal, self.config, place)
+
     def override(self, **changes: Any) -> Runtime[C]:
         """A copy with some fields changed."""
         return replace(self, **changes)
@@ -83,17 +87,19 @@ class TaskScope:
         "children",
         "in_process",
         "node",
-        "path",
+        "place",
         "records",
         "run",
         "runtime",
         "task_id",
     )
 
-    def __init__(self, task_id: str, node: str, runtime: Runtime[Any], path: str = "") -> None:
+    def __init__(
+        self, task_id: str, node: str, runtime: Runtime[Any], place: tuple[str | None, str] = (None, "")
+    ) -> None:
         self.task_id = task_id
         self.node = node
-        self.path = path
+        self.place = place
         self.runtime = runtime
         self.answers: list[Any] = []
         self.asked = 0
@@ -102,6 +108,11 @@ class TaskScope:
         self.in_process: Callable[[Any], Any] | None = None
         self.run: Any = None
         self.children = 0
+
+    @property
+    def path(self) -> str:
+        """Thread, namespace and task: names this task among all."""
+        return f"{self.place[0]}|{self.place[1]}|{self.task_id}"
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
