@@ -14,7 +14,8 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   ├── MissingApiKey             a provider's key is not set
 │   ├── MissingExtra              (also ImportError) an optional part is not installed
 │   ├── UnsupportedByProvider     the provider cannot do what is asked
-│   └── RunningLoop               a sync call that would block the thread it needs
+│   ├── RunningLoop               a sync call that would block the thread it needs
+│   └── InvalidNamespaceError     (also ValueError) a store's namespace that cannot be
 ├── GraphError                    your graph: fix its definition (found by compile)
 ├── ModelFacingError              goes back to the model as a message
 │   ├── ToolError                 a tool says what went wrong  (ToolException is the same class)
@@ -66,6 +67,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidHistory",
     "InvalidInput",
+    "InvalidNamespaceError",
     "InvalidResume",
     "InvalidUpdateError",
     "LimitError",
@@ -227,6 +229,12 @@ class RunningLoop(UsageError):
     """A sync call from a thread that the call itself would need."""
 
     code = "RW113"
+
+
+class InvalidNamespaceError(UsageError, ValueError):
+    """A namespace of a store that cannot be."""
+
+    code = "RW114"
 
 
 # -- your graph

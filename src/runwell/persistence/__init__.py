@@ -1,4 +1,4 @@
-"""What outlives a run: checkpoints, and the strict serialisation they are written with.
+"""What outlives a run: checkpoints, stores, caches, and the strict serialisation they are written with.
 
 Names are loaded when first used.
 """
@@ -12,30 +12,49 @@ if TYPE_CHECKING:
     from runwell.persistence.checkpoints.postgres import AsyncPostgresSaver, PostgresSaver
     from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
     from runwell.persistence.checkpoints.sqlite import AsyncSqliteSaver, SqliteSaver
+    from runwell.persistence.checkpoints.threads import PendingInterrupt
+    from runwell.persistence.serialization.encryption import AesEncryption
     from runwell.persistence.serialization.reachable import reachable_types
     from runwell.persistence.serialization.serializer import Serializer
+    from runwell.persistence.stores.memory import InMemoryStore
+    from runwell.persistence.stores.postgres import AsyncPostgresStore, PostgresStore
+    from runwell.persistence.stores.sqlite import AsyncSqliteStore, SqliteStore
 
 __all__ = [
+    "AesEncryption",
     "AsyncPostgresSaver",
+    "AsyncPostgresStore",
     "AsyncSqliteSaver",
+    "AsyncSqliteStore",
     "BaseCheckpointSaver",
     "InMemorySaver",
+    "InMemoryStore",
     "MemorySaver",
+    "PendingInterrupt",
     "PostgresSaver",
+    "PostgresStore",
     "Serializer",
     "SqliteSaver",
+    "SqliteStore",
     "reachable_types",
 ]
 
 _HOME = {
+    "AesEncryption": "serialization.encryption",
     "AsyncPostgresSaver": "checkpoints.postgres",
+    "AsyncPostgresStore": "stores.postgres",
     "AsyncSqliteSaver": "checkpoints.sqlite",
+    "AsyncSqliteStore": "stores.sqlite",
     "BaseCheckpointSaver": "checkpoints.saver",
     "InMemorySaver": "checkpoints.memory",
+    "InMemoryStore": "stores.memory",
     "MemorySaver": "checkpoints.memory",
+    "PendingInterrupt": "checkpoints.threads",
     "PostgresSaver": "checkpoints.postgres",
+    "PostgresStore": "stores.postgres",
     "Serializer": "serialization.serializer",
     "SqliteSaver": "checkpoints.sqlite",
+    "SqliteStore": "stores.sqlite",
     "reachable_types": "serialization.reachable",
 }
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runwell.testing.postgres import PostgresServer
     from runwell.testing.saver_threads import SaverThreadsSuite
     from runwell.testing.savers import CheckpointSaverSuite
+    from runwell.testing.stores import StoreSuite
 
 # one line per name, so that each room's names can be added without touching another's
 _HOME = {
@@ -35,6 +36,7 @@ _HOME = {
     "ParrotFakeChatModel": "runwell.testing.models",
     "PostgresServer": "runwell.testing.postgres",
     "SaverThreadsSuite": "runwell.testing.saver_threads",
+    "StoreSuite": "runwell.testing.stores",
     "kills": "runwell.testing.effects",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "ParrotFakeChatModel",
     "PostgresServer",
     "SaverThreadsSuite",
+    "StoreSuite",
     "kills",
 ]
 

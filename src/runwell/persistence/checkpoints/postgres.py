@@ -118,7 +118,7 @@ class PostgresSaver(BaseCheckpointSaver):
         self.database.close()
 
     def read(self, work: Callable[[], T]) -> T:
-        return self.database.run(lambda connection, again: work(), snapshot=True)
+        return self.database.run(lambda connection, again: work(), "snapshot")
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:

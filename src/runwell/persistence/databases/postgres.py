@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, MissingExtra, StorageError
 from runwell.persistence.databases.sqlite import Migrations, too_new
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["PostgresDatabase"]
 
 T = TypeVar("T")
+Mode = Literal["single", "snapshot", "together"]
 
 WAIT_S = 30.0
 """How long a call waits for a connection, and for a server that is starting again. Chosen, not measured."""
+_COLLIDED: Final = ("40P01", "40001")
+"""Two transactions waited for each other, or could not have run one after the other: nothing was done."""
 _LOCK: Final = 7310579871154
 """Names the lock under which tables are made; any number that other programs do not use."""
 
@@ -28,8 +31,8 @@ _LOCK: Final = 7310579871154
 class PostgresDatabase:
     """Where statements run: a pool made from a URL, a pool that was given, or one connection that was given.
 
-    Work that dies with its connection is done once more on another one, so it must not mind being done twice. A pool is
-    opened when it is first needed, and anew in a forked child. Safe to share between threads.
+    Work that dies with its connection, or of a deadlock, is done once more, so it must not mind being done twice. A
+    pool is opened when it is first needed, and anew in a forked child. Safe to share between threads.
     """
 
     def __init__(
@@ -86,11 +89,12 @@ class PostgresDatabase:
 
     # -- running
 
-    def run(self, work: Callable[[psycopg.Connection[Any], bool], T], *, snapshot: bool = False) -> T:
-        """What `work(connection, again)` gives. With `snapshot` all that it reads is of one moment.
+    def run(self, work: Callable[[psycopg.Connection[Any], bool], T], mode: Mode = "single") -> T:
+        """What `work(connection, again)` gives.
 
-        Otherwise each statement stands for itself. `again` says that it may have been done already, and the connection
-        died before that was known. Within `transaction`, work belongs to it.
+        "single": each statement stands for itself. "snapshot": all that it reads is of one moment. "together": all that
+        it writes is kept, or nothing. `again` says that it may have been done already, and the connection died before
+        that was known. Within `transaction`, work belongs to that.
         """
         current = getattr(self._local, "connection", None)
         if current is not None:
@@ -99,16 +103,16 @@ class PostgresDatabase:
         try:
             if self._connection is not None:
                 with self._lock:
-                    return self._within(self._connection, work, snapshot, False)
+                    return self._within(self._connection, work, mode, False)
             with self._borrowed() as connection:
                 try:
-                    return self._within(connection, work, snapshot, False)
-                except (self._psycopg.OperationalError, self._psycopg.InterfaceError):
-                    if not connection.closed:
+                    return self._within(connection, work, mode, False)
+                except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
+                    if not connection.closed and error.sqlstate not in _COLLIDED:
                         raise
             self._mend()
             with self._borrowed() as connection:
-                return self._within(connection, work, snapshot, True)
+                return self._within(connection, work, mode, True)
         except self._psycopg.Error as error:
             raise self.failed(error) from error
 
@@ -116,16 +120,16 @@ class PostgresDatabase:
         self,
         connection: psycopg.Connection[Any],
         work: Callable[[psycopg.Connection[Any], bool], T],
-        snapshot: bool,
+        mode: Mode,
         again: bool,
     ) -> T:
-        if not snapshot:
+        if mode == "single":
             if connection.autocommit:
                 return work(connection, again)
             with connection.transaction():
                 return work(connection, again)
         idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
-        if idle:
+        if idle and mode == "snapshot":
             connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
         try:
             with connection.transaction(), self._joined(connection):

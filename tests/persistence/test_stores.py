@@ -1,0 +1,166 @@
+"""Every store passes the suite that every store must pass; and what is particular to one."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runwell.errors import UsageError
+from runwell.persistence.stores import InMemoryStore, PostgresStore, SqliteStore
+from runwell.persistence.stores.fields import get_text_at_path
+from runwell.persistence.stores.filters import OPERATORS, matches
+from runwell.persistence.stores.namespaces import above, joined, split
+from runwell.persistence.stores.vectors import nearness
+from runwell.ports.store import BaseStore, GetOp, Op, Result
+from runwell.testing.postgres import PostgresServer
+from runwell.testing.stores import StoreSuite, WordEmbeddings
+
+
+class TestInMemoryStore(StoreSuite):
+    def make_store(self, **settings: Any) -> InMemoryStore:
+        return InMemoryStore(**settings)
+
+
+class TestSqliteStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _files(self, tmp_path: Path) -> Iterator[None]:
+        self.folder, self.stores = tmp_path, list[SqliteStore]()
+        yield
+        for store in self.stores:
+            store.close()
+
+    def make_store(self, **settings: Any) -> SqliteStore:
+        self.stores.append(SqliteStore(self.folder / f"{len(self.stores)}.sqlite", **settings))
+        return self.stores[-1]
+
+    def another_on_the_same_storage(self, store: BaseStore, **settings: Any) -> SqliteStore:
+        assert isinstance(store, SqliteStore)
+        self.stores.append(SqliteStore(store.file.path, **settings))
+        return self.stores[-1]
+
+
+@pytest.mark.integration
+class TestPostgresStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres_server: PostgresServer) -> Iterator[None]:
+        self.server, self.stores, self.urls = postgres_server, list[PostgresStore](), dict[Any, str]()
+        yield
+        for store in self.stores:
+            store.close()
+
+    def opened(self, url: str, **settings: Any) -> PostgresStore:
+        store = PostgresStore(url, **settings)
+        self.stores.append(store)
+        self.urls[store] = url
+        return store
+
+    def make_store(self, **settings: Any) -> PostgresStore:
+        return self.opened(self.server.new_schema(), **settings)
+
+    def another_on_the_same_storage(self, store: BaseStore, **settings: Any) -> PostgresStore:
+        return self.opened(self.urls[store], **settings)
+
+
+class Async(BaseStore):
+    """A store of a user's, written in one colour."""
+
+    def __init__(self) -> None:
+        self.inner = InMemoryStore()
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        await asyncio.sleep(0)
+        return self.inner.batch(ops)
+
+
+def test_a_store_written_in_one_colour_has_both() -> None:
+    store = Async()
+    store.put(("a",), "k", {"n": 1})
+    assert asyncio.run(store.aget(("a",), "k")) == store.get(("a",), "k")
+    assert store.search(("a",))[0].value == {"n": 1}
+    with pytest.raises(UsageError, match="expire"):
+        store.put(("a",), "k", {}, ttl=1)
+    with pytest.raises(UsageError, match="batch"):
+        BaseStore().batch([GetOp(("a",), "k")])
+    with pytest.raises(UsageError, match="batch"):
+        asyncio.run(BaseStore().abatch([GetOp(("a",), "k")]))
+
+
+def test_a_store_and_a_saver_share_a_file(tmp_path: Path) -> None:
+    from runwell.persistence import SqliteSaver
+
+    path = tmp_path / "both.sqlite"
+    with SqliteSaver(path), SqliteStore(path) as store:
+        store.put(("a",), "k", {"n": 1})
+    rooms = sqlite3.connect(path).execute("SELECT room FROM runwell_schema ORDER BY room").fetchall()
+    assert rooms == [("checkpoints",), ("stores",)]
+
+
+def test_scores_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = InMemoryStore(index={"dims": 8, "embed": WordEmbeddings()})
+    for n, text in enumerate(("cats dogs", "cats", "rain sun sun", "tax law cats")):
+        store.put(("a",), f"{n}", {"text": text})
+    found = [(item.key, round(item.score or 0, 5)) for item in store.search(("a",), query="cats sun")]
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    again = [(item.key, round(item.score or 0, 5)) for item in store.search(("a",), query="cats sun")]
+    assert again == found
+    assert nearness(b"\x00\x00\x80\x3f", []) == []
+
+
+labels = st.text(alphabet=st.one_of(st.sampled_from("/\\ab.*%_"), st.characters(exclude_categories=["Cs"])), min_size=1)
+namespaces = st.lists(labels, min_size=1, max_size=4).map(tuple)
+
+
+@given(namespaces, namespaces)
+def test_joined_namespaces_are_prefixes_exactly_when_their_labels_are(left: Any, right: Any) -> None:
+    assert split(joined(left)) == left
+    inside = right[: len(left)] == left
+    assert joined(right).startswith(joined(left)) == inside
+    assert (joined(left) <= joined(right) < above(joined(left))) == inside
+
+
+values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0]), st.sampled_from(["", "a", "b"])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("xy"), inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from("nm"), values), values)
+def test_conditions_agree_with_each_other(value: dict[str, Any], wanted: Any) -> None:
+    holds = {name: matches({"n": {name: wanted}}, value) for name in OPERATORS}
+    if "n" not in value:
+        assert not any(holds.values())
+        return
+    assert holds["$eq"] != holds["$ne"]
+    comparable = holds["$lt"] or holds["$gt"] or holds["$lte"]
+    assert holds["$gte"] == (comparable and not holds["$lt"])
+    assert holds["$lte"] == (comparable and not holds["$gt"])
+    assert matches({"n": {"$gte": wanted, "$lte": wanted}}, value) == (comparable and holds["$eq"])
+
+
+def test_paths_lead_to_texts() -> None:
+    value = {"a": "x", "b": {"c": ["p", "q", {"d": 5}]}, "n": None, "e": ""}
+    for path, texts in (
+        ("a", ["x"]),
+        ("$.a", ["x"]),
+        ("b.c[0]", ["p"]),
+        ("b.c[-1].d", ["5"]),
+        ("b.c[*]", ["p", "q", '{"d": 5}']),
+        ("b.c[*].d", ["5"]),
+        ("b.c[9]", []),
+        ("n", []),
+        ("e", []),
+        ("z.y", []),
+        ("$", ['{"a": "x", "b": {"c": ["p", "q", {"d": 5}]}, "e": "", "n": null}']),
+    ):
+        assert get_text_at_path(value, path) == texts, path
