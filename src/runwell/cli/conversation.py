@@ -52,7 +52,7 @@ def _update(update: dict[str, Any], shown: Shown, writer: _Writer) -> None:
         shown.steps += 1
         for message in _messages(change):
             if isinstance(message, AIMessage):
-                shown.tokens += (message.usage_metadata or {}).get("total_tokens") or 0
+                shown.tokens += message.usage_metadata["total_tokens"] if message.usage_metadata else 0
                 shown.text = message.text or shown.text
                 for call in message.tool_calls:
                     shown.tools.append(call["name"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +104,8 @@ def _steps(model: str, folder: Path, tally: _Tally) -> None:
         _approval(agent, config("approval"), folder, tally)
 
     out.rule("4 · killed in the middle, and continued")
-    _killed(model, folder, tally)
+    with _served(model) as (reached, environment):
+        _killed(reached, folder, tally, environment)
 
 
 def _loaded(model: str, init: Callable[[str], Any]) -> Any:
@@ -175,13 +178,29 @@ def _person_says_yes() -> bool:
 # -- killed and continued
 
 
-def _killed(model: str, folder: Path, tally: _Tally) -> None:
+@contextlib.contextmanager
+def _served(model: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The model for other processes, and their environment: this process's own, through its OpenAI-compatible
+    endpoint, so that it is loaded once. A model that is not local is reached as it is."""
+    if not model.startswith("local:") or importlib.util.find_spec("openai") is None:
+        yield model, {}
+        return
+    from runwell.providers.local.serve import LocalServer
+
+    name = model.removeprefix("local:")
+    with LocalServer(name, embeddings=None) as server:
+        yield f"openai:{name}", {"RUNWELL_DEMO_URL": server.url, "RUNWELL_DEMO_KEY": server.key}
+
+
+def _killed(model: str, folder: Path, tally: _Tally, environment: dict[str, str]) -> None:
     log = folder / "ran.log"
     before = log.read_text().splitlines().count("calculator")
-    out.print(f"\n[bold]{TWO_TOOLS}[/bold]  [dim](in a process of its own)[/dim]")
+    through = "through this one's OpenAI-compatible endpoint" if environment else "on its own"
+    out.print(f"\n[bold]{TWO_TOOLS}[/bold]  [dim](in another process, {through})[/dim]")
+    environment = {**os.environ, **environment}
     command = [sys.executable, "-m", "runwell.cli.demo", str(folder), model]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RUNWELL_DEMO_HOLD": "1"}
+        command, stdout=subprocess.PIPE, text=True, env={**environment, "RUNWELL_DEMO_HOLD": "1"}
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -194,7 +213,7 @@ def _killed(model: str, folder: Path, tally: _Tally) -> None:
             raise DemoFailed("the process ended before it could be killed.")
         os.kill(process.pid, signal.SIGKILL)
     out.print(f"  [red]kill -9 {process.pid}[/red] while its second tool runs; a new process goes on:")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     out.print("".join(f"  {line}\n" for line in done.stdout.splitlines()), end="", markup=False)
     _must(done.returncode == 0, f"the new process failed: {done.stderr[-500:]}")
     times = log.read_text().splitlines().count("calculator") - before
@@ -206,12 +225,17 @@ def continue_killed(folder: str, model: str) -> None:
     """The child process's part: start the thread, or go on with it if it is there."""
     from runwell.agents import create_agent
     from runwell.cli.demo_tools import calculator, current_time
+    from runwell.models import init_chat_model
     from runwell.observe import JsonlTrace
     from runwell.persistence import SqliteSaver
 
     path = Path(folder)
     with SqliteSaver(path / "threads.sqlite") as saver, JsonlTrace(path / "trace.jsonl", redact=None) as trace:
-        agent = create_agent(model, [calculator, current_time], checkpointer=saver)
+        url = os.environ.get("RUNWELL_DEMO_URL")
+        where: dict[str, Any] = (
+            {"base_url": url, "api_key": os.environ["RUNWELL_DEMO_KEY"], "temperature": 0} if url else {}
+        )
+        agent = create_agent(init_chat_model(model, **where), [calculator, current_time], checkpointer=saver)
         config = {"configurable": {"thread_id": KILLED_THREAD}, "callbacks": [trace]}
         begun = bool(agent.get_state(config).values)
         show(agent, None if begun else _said(TWO_TOOLS), config)

@@ -19,7 +19,7 @@ def passages() -> list[str]:
     files = [root / "README.md", *sorted((root / "docs").glob("**/*.md"))]
     texts = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
     if not texts:
-        texts = [metadata.metadata("runwell").get_payload() or metadata.metadata("runwell")["Description"] or ""]
+        texts = [metadata.metadata("runwell")["Description"]]
     return [passage for text in texts for passage in _cut(text)]
 
 

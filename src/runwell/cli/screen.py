@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -57,7 +57,7 @@ class Fetching:
             self._task = self._progress.add_task(self._label, total=total)
         self._progress.update(self._task, completed=done, total=total)
 
-    def __enter__(self) -> Fetching:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 

@@ -23,7 +23,8 @@ def _module(name: str) -> Any:
         if not path.is_file():
             raise InvalidInput(f"There is no file {name!r}.", hint="Give the path of a .py file, or a module's name.")
         spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(path.stem, module)
         spec.loader.exec_module(module)
