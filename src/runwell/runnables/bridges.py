@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from runwell.drivers.closing import aclose
 
-__all__ = ["aclosing_each", "alone", "in_place", "in_thread", "through_thread"]
+__all__ = ["aclosing_each", "alone", "closing_each", "in_place", "in_thread", "through_loop", "through_thread"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("runwell.runnables")
 
 
 async def alone(item: T) -> AsyncIterator[T]:
@@ -90,6 +94,61 @@ async def through_thread(
         feeding.cancel()  # also ends the input of a transform that waits for more
         await asyncio.wait([feeding])
         await stream.aclose()
+
+
+class _Lent(Iterator[T]):
+    """A plain iterator while another thread reads it. When it has been closed, nobody is inside it any more."""
+
+    __slots__ = ("_closed", "_inside", "_source")
+
+    def __init__(self, source: Iterator[T]) -> None:
+        self._source = source
+        self._closed = False
+        self._inside = threading.Lock()
+
+    def __next__(self) -> T:
+        with self._inside:
+            if self._closed:
+                raise StopIteration
+            return next(self._source)
+
+    def close(self) -> None:
+        """Give it back; waits, for a while, until a read under way has ended. Whoever lent it closes it."""
+        from runwell.drivers.cancel import GRACE_S
+
+        self._closed = True
+        if self._inside.acquire(timeout=GRACE_S):
+            self._inside.release()
+
+
+def through_loop(
+    transform: Callable[[AsyncIterator[Any]], AsyncIterator[T]], source: Iterator[Any]
+) -> Generator[T, None, None]:
+    """An `async` transform of a plain stream: it runs on a loop of ours, its input is read in one worker thread."""
+    from runwell.drivers.streams import iterate_async, iterate_sync
+
+    lent = _Lent(source)
+    try:
+        with iterate_sync(transform(iterate_async(lent))) as chunks:
+            yield from chunks
+    finally:
+        lent.close()
+
+
+def closing_each(iterators: list[Iterator[Any]]) -> None:
+    """Close the iterators of a pipeline, the last first."""
+    for iterator in reversed(iterators):
+        close = getattr(iterator, "close", None)
+        if close is None:
+            continue
+        try:
+            close()
+        except ValueError:
+            if not getattr(iterator, "gi_running", False):
+                raise
+            _log.warning(
+                "%r is busy in another thread, in a call that cannot be cancelled; it was left behind", iterator
+            )
 
 
 async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:

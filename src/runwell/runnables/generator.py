@@ -9,7 +9,7 @@ from typing import Any
 from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput
 from runwell.runnables.addable import add_all
-from runwell.runnables.bridges import through_thread
+from runwell.runnables.bridges import through_loop, through_thread
 from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.parameters import asked_for, supplies
@@ -59,11 +59,10 @@ class RunnableGenerator(ChunkwiseRunnable[Input, Output]):
         if self._plain is not None:
             yield from self._plain(source, **supplies(self._asks), **kwargs)
             return
-        from runwell.drivers.streams import iterate_async, iterate_sync
-
-        assert self._asynchronous is not None
-        with iterate_sync(self._asynchronous(iterate_async(source), **supplies(self._aasks), **kwargs)) as chunks:
-            yield from chunks
+        asynchronous = self._asynchronous
+        assert asynchronous is not None
+        filled = {**supplies(self._aasks), **kwargs}
+        yield from through_loop(lambda chunks: asynchronous(chunks, **filled), source)
 
     async def _aflow(self, source: AsyncIterator[Any], kwargs: dict[str, Any]) -> AsyncIterator[Output]:
         if self._asynchronous is not None:

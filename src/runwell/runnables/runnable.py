@@ -115,9 +115,9 @@ class Runnable(Composable[Input, Output], Described):
     ) -> Iterator[Output]:
         """Output chunks for an input that itself arrives chunk by chunk. By default it is awaited whole first."""
         if "atransform" in self._written:
-            from runwell.drivers.streams import iterate_async, iterate_sync
+            from runwell.runnables.bridges import through_loop
 
-            return iterate_sync(self.atransform(iterate_async(input), config, **kwargs))
+            return through_loop(lambda chunks: self.atransform(chunks, config, **kwargs), input)
         return self._gathered(input, config, kwargs)
 
     def _gathered(

@@ -9,7 +9,7 @@ from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
 from runwell.observe.resume import KeptAsyncIterator, KeptIterator
 from runwell.observe.run import open_run
-from runwell.runnables.bridges import aclosing_each
+from runwell.runnables.bridges import aclosing_each, closing_each
 from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
@@ -133,10 +133,7 @@ class RunnableSequence(ChunkwiseRunnable[Input, Output]):
                 iterators.append(Snapshots(noted) if step.streams_snapshots else noted)
             yield from iterators[-1]
         finally:
-            for iterator in reversed(iterators):
-                close = getattr(iterator, "close", None)
-                if close is not None:
-                    close()
+            closing_each(iterators)
 
     def _noted(
         self, index: int, step: Runnable[Any, Any], source: Iterator[Any], seen: list[Exception]

@@ -10,11 +10,9 @@ from typing import Any, overload
 from runwell.drivers.colour import callee
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
-from runwell.observe.run import open_run
-from runwell.runnables.bridges import alone
+from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.hold import hold_of
-from runwell.runnables.runnable import Runnable
 
 __all__ = ["StreamableFunction", "streamable"]
 
@@ -46,7 +44,7 @@ def streamable(function: Any = None, /, *, hold: Any = None) -> Any:
     return StreamableFunction(function, hold)
 
 
-class StreamableFunction(Runnable[str, str]):
+class StreamableFunction(ChunkwiseRunnable[str, str]):
     """A function marked with `streamable`."""
 
     def __init__(self, function: Callable[[str], str], hold: Any = None, kept: Any = None) -> None:
@@ -74,17 +72,7 @@ class StreamableFunction(Runnable[str, str]):
     def _whole_text(self, text: Any) -> str:
         return self.func(_text(text, self))
 
-    def stream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[str]:
-        return self._streamed(iter((input,)), input, config)
-
-    def transform(self, input: Iterator[str], config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[str]:
-        return self._streamed(input, None, config)
-
-    def _streamed(self, source: Iterator[str], told: Any, config: RunnableConfig | None) -> Iterator[str]:
-        run = open_run("chain", self, told, config)
-        return self._flow(source) if run is None else run.watch(lambda: self._flow(source), "".join)
-
-    def _flow(self, source: Iterator[str]) -> Iterator[str]:
+    def _flow(self, source: Iterator[str], kwargs: dict[str, Any]) -> Iterator[str]:
         held, silent = "", True
         for chunk in source:
             held, ready = self._step(held, chunk)
@@ -94,19 +82,7 @@ class StreamableFunction(Runnable[str, str]):
         if held or silent:
             yield self.func(held)
 
-    def astream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[str]:
-        return self._astreamed(alone(input), input, config)
-
-    def atransform(
-        self, input: AsyncIterator[str], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[str]:
-        return self._astreamed(input, None, config)
-
-    def _astreamed(self, source: AsyncIterator[str], told: Any, config: RunnableConfig | None) -> AsyncIterator[str]:
-        run = open_run("chain", self, told, config)
-        return self._aflow(source) if run is None else run.awatch(lambda: self._aflow(source), "".join)
-
-    async def _aflow(self, source: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _aflow(self, source: AsyncIterator[str], kwargs: dict[str, Any]) -> AsyncIterator[str]:
         """On the loop: a hop to a thread for each chunk would cost more than the function."""
         held, silent = "", True
         async for chunk in source:
