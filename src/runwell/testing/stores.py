@@ -126,9 +126,10 @@ class StoreSuite:
         for key in ("", None, 3, "a\x00"):
             with raises(InvalidInput):
                 store.put(("a",), key, {})  # type: ignore[arg-type]
-        for value in (None, [], "text"):
+        bad_values: tuple[Any, ...] = (None, [], "text")
+        for value in bad_values:
             with raises(InvalidInput):
-                store.put(("a",), "k", value)  # type: ignore[arg-type]
+                store.put(("a",), "k", value)
         for ttl in (0, -1):
             with raises(InvalidInput):
                 store.put(("a",), "k", {}, ttl=ttl)

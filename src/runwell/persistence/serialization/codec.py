@@ -42,6 +42,7 @@ from runwell.persistence.serialization.kinds import (
     Kind,
     Refused,
     flat,
+    numpy_kind,
     unflat,
 )
 from runwell.persistence.serialization.objects import OBJECT_CODES, object_kind, own_kind, own_type, type_id
@@ -91,7 +92,7 @@ class Codec:
         """How the class is saved; raises Refused when it is not allowed."""
         found = self._kinds.get(cls)
         if found is None:
-            found = _message_kind(cls) or own_kind(cls)
+            found = _message_kind(cls) or own_kind(cls) or numpy_kind(cls)
             if found is None:
                 raise Refused("its type is not on the allow-list")
             self._kinds[cls] = found

@@ -44,6 +44,7 @@ _NAMES = {
     25: "ordered",
     26: "array",
     27: "scalar",
+    28: "buffer",
     40: "enum",
     41: "object",
     42: "model",

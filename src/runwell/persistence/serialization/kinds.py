@@ -9,6 +9,7 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
@@ -209,9 +210,68 @@ def _kinds() -> Iterable[tuple[type, Kind]]:
     yield defaultdict, Kind(23, _defaultdict_parts, _defaultdict, "mapping")
     yield Counter, Kind(24, flat, _counter, "mapping")
     yield OrderedDict, Kind(25, flat, _ordered, "mapping")
+    yield array, Kind(28, lambda value: [value.typecode, value.tolist()], lambda parts: array(parts[0], parts[1]))
 
 
 STANDARD: dict[type, Kind] = dict(_kinds())
 """Exact type to kind."""
 
-STANDARD_BY_CODE: dict[int, Callable[[Any], Any]] = {kind.code: kind.build for kind in STANDARD.values()}
+
+# numpy, when a program uses it: arrays and scalars of plain numbers, text, times and bytes. Never objects.
+
+
+def _array_parts(value: Any) -> list[Any]:
+    return [_dtype(value.dtype), list(value.shape), value.tobytes("F" if value.flags.fnc else "C"), value.flags.fnc]
+
+
+def _dtype(dtype: Any) -> str:
+    if dtype.hasobject:
+        raise Refused("its items are Python objects; give it a numeric dtype, or save a list")
+    if dtype.names is not None or dtype.subdtype is not None or dtype.str[1] == "V":
+        raise Refused("its dtype has fields; save its columns instead")
+    return str(dtype.str)
+
+
+def _array(parts: list[Any]) -> Any:
+    dtype, shape, data, fortran = parts
+    buffer = bytearray(data)  # so that the array can be written to
+    return _numpy().ndarray(tuple(shape), dtype=_checked(dtype), buffer=buffer, order="F" if fortran else "C")
+
+
+def _scalar(parts: list[Any]) -> Any:
+    return _numpy().ndarray((), dtype=_checked(parts[0]), buffer=parts[1])[()]
+
+
+def _checked(dtype: str) -> str:
+    if re.fullmatch(r"[<>|=][biufcSUmM][0-9]+(\[[0-9A-Za-z]+\])?", dtype) is None:
+        raise ValueError(f"a dtype that is never written: {dtype!r}")
+    return dtype
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise SerializationError(
+            "The saved value holds a numpy array, and numpy is not installed.", hint="pip install numpy"
+        ) from error
+    return numpy
+
+
+def numpy_kind(cls: type) -> Kind | None:
+    """How numpy's arrays and scalars are saved; None for any other class. Does not import numpy."""
+    if cls.__module__ != "numpy" or "numpy" not in sys.modules:
+        return None
+    numpy = _numpy()
+    if cls is numpy.ndarray:
+        return Kind(26, _array_parts, _array)
+    if issubclass(cls, numpy.generic) and getattr(numpy, cls.__name__, None) is cls:
+        return Kind(27, lambda value: [_dtype(value.dtype), value.tobytes()], _scalar)
+    return None
+
+
+STANDARD_BY_CODE: dict[int, Callable[[Any], Any]] = {
+    **{kind.code: kind.build for kind in STANDARD.values()},
+    26: _array,
+    27: _scalar,
+}

@@ -36,8 +36,10 @@ _BUILTINS = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set,
 # Our own values, always allowed. A closed table, so that the name in a file can only ever lead to these classes; by
 # name, because this room does not import its siblings.
 _OWN = {
+    "ChatGeneration": "runwell.models.outputs",
     "Command": "runwell.ports.command",
     "Document": "runwell.documents.document",
+    "Generation": "runwell.models.outputs",
     "Interrupt": "runwell.ports.command",
     "Overwrite": "runwell.ports.command",
     "PlannedTask": "runwell.ports.saver",

@@ -1,0 +1,240 @@
+"""Caches of results: what makes two calls the same, what is kept, and what never is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import sqlite3
+import threading
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runwell.errors import InvalidConfig, UnserializableType
+from runwell.messages import AIMessage, HumanMessage
+from runwell.models import BaseChatModel, ChatGeneration, ChatResult
+from runwell.persistence.caches import BaseCache, InMemoryCache, SqliteCache, cache_key
+
+
+class Size(Enum):
+    S = 1
+
+
+class Other(Enum):
+    S = 1
+
+
+@dataclass
+class Box:
+    size: Any
+
+
+@dataclass
+class Crate:
+    size: Any
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with InMemoryCache() if request.param == "memory" else SqliteCache(tmp_path / "cache.sqlite") as made:
+        yield made
+
+
+# -- keys
+
+
+def test_graph_10_arrays_of_equal_bytes_and_different_types_are_two_keys(cache: Any) -> None:
+    runs: list[Any] = []
+
+    def total(arr: Any) -> int:
+        key = (("total",), cache_key(arr=arr))
+        found = cache.get([key])
+        if key in found:
+            return int(found[key])
+        runs.append(arr)
+        result = int(sum(arr.tolist()))
+        cache.set({key: (result, None)})
+        return result
+
+    numpy = pytest.importorskip("numpy")
+    for unsigned, signed in (
+        (array("B", [200]), array("b", [-56])),
+        (numpy.array([200], dtype="u1"), numpy.array([-56], dtype="i1")),
+    ):
+        runs.clear()
+        assert [total(unsigned), total(signed), total(unsigned), total(signed)] == [200, -56, 200, -56]
+        assert len(runs) == 2
+
+
+def test_graph_10_whatever_differs_makes_another_key() -> None:
+    numpy = pytest.importorskip("numpy")
+    values = [
+        *(1, True, 1.0, "1", b"1", None, 1 + 0j, "", b"", 0.0, -0.0, math.inf),
+        *([1], (1,), {1}, frozenset({1}), {1: 1}, {"1": 1}, [[1]], [1, 1], ["dict", "unordered", []]),
+        *(("dict", "unordered", []), {}, [], (), set(), ([],), ((),)),
+        *(Size.S, Other.S, Box(1), Box(1.0), Crate(1), Box(Size.S), Box([1]), Box((1,))),
+        *(HumanMessage("x", id="1"), HumanMessage("x", id="2"), AIMessage("x", id="1"), {"content": "x"}),
+        *(numpy.zeros(2), numpy.zeros((2, 1)), numpy.zeros(2, dtype="f4"), numpy.float64(0), bytearray(b"1")),
+    ]
+    keys = [cache_key(value) for value in values]
+    assert len(set(keys)) == len(values)
+    assert len({cache_key(), cache_key(None), cache_key(x=None), cache_key(y=None), cache_key({"x": None})}) == 5
+    assert cache_key(1, 2) != cache_key([1, 2])
+    assert [cache_key(value) for value in values] == keys
+
+
+def test_the_order_of_entries_makes_no_difference() -> None:
+    assert cache_key(a=1, b={"x": {3, 1, 2}, "y": 2}) == cache_key(b={"y": 2, "x": {2, 3, 1}}, a=1)
+    assert cache_key({"a": 1, 2: "b"}) == cache_key({2: "b", "a": 1})
+    assert cache_key([1, 2]) != cache_key([2, 1])
+
+
+@given(
+    st.recursive(
+        st.one_of(st.integers(), st.text(), st.booleans()), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+def test_equal_values_have_equal_keys(value: Any) -> None:
+    import copy
+
+    assert cache_key(value) == cache_key(copy.deepcopy(value))
+
+
+def test_what_cannot_be_told_apart_has_no_key() -> None:
+    with pytest.raises(UnserializableType, match="lock") as caught:
+        cache_key(1, config={"lock": threading.Lock()})
+    assert "config['lock']" in str(caught.value) or "config.lock" in str(caught.value) or "config" in str(caught.value)
+    assert "key_func" in str(caught.value)
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(UnserializableType):
+        cache_key(loop)
+
+
+# -- results
+
+
+def test_results_come_back_as_copies_until_they_expire(cache: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(cache, BaseCache)
+    now = 1000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    one, two, three = (("node", "a"), "k1"), (("node", "a"), "k2"), (("node", "ab"), "k1")
+    cache.set({one: ({"messages": [AIMessage("x", id="1")]}, None), two: ((1, 2), 60), three: (None, None)})
+    assert cache.get([one, two, three, (("node",), "k1")]) == {
+        one: {"messages": [AIMessage("x", id="1")]},
+        two: (1, 2),
+        three: None,
+    }
+    cache.get([one])[one]["messages"].append("mine")
+    assert len(cache.get([one])[one]["messages"]) == 1
+    now = 1059.9
+    assert two in cache.get([two])
+    now = 1060.0
+    assert cache.get([two]) == {}
+    cache.clear([("node", "a")])
+    assert cache.get([one, two, three]) == {three: None}
+    cache.clear()
+    assert cache.get([three]) == {}
+    with pytest.raises(InvalidConfig):
+        cache.set({one: (1, 0)})
+
+
+def test_ckpt_09_what_may_not_be_serialised_is_not_cached_and_nothing_is_pickled(
+    cache: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = (("node", "a"), "k1"), (("node", "a"), "k2")
+    with caplog.at_level(logging.WARNING, "runwell.cache"):
+        cache.set({one: ({"box": Box(threading.Lock())}, None), two: (1, None)})
+    assert "node/a is not cached" in caplog.text
+    assert "Box" in caplog.text
+    assert cache.get([one, two]) == {two: 1}
+    cache.set({one: (Box(1), None)}, frozenset({Box}))
+    assert cache.get([one], frozenset({Box})) == {one: Box(1)}
+    assert cache.get([one]) == {}  # a reader that does not allow it: not used, and not lost
+    assert cache.get([one], frozenset({Box})) == {one: Box(1)}
+
+
+def test_ckpt_09_pickled_bytes_in_the_file_are_never_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    marker = tmp_path / "marker"
+    evil = b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR."
+    key = (("node",), "k")
+    with SqliteCache(tmp_path / "cache.sqlite") as cache:
+        cache.set({key: (1, None)})
+        cache.file.rows("UPDATE runwell_cache SET value = ?", evil)
+        assert cache.get([key]) == {}
+        assert "forgotten" in caplog.text
+        assert cache.file.rows("SELECT count(*) FROM runwell_cache") == [(0,)]
+    assert not marker.exists()
+
+
+def test_the_results_kept_longest_go_first(tmp_path: Path) -> None:
+    keys = [(("n",), f"{n}") for n in range(6)]
+    for cache in (InMemoryCache(maxsize=3), SqliteCache(tmp_path / "c", maxsize=3)):
+        with cache:
+            for n, key in enumerate(keys[:4]):
+                cache.set({key: (n, None)})
+            cache.set({keys[1]: (10, None)})
+            cache.set({keys[4]: (4, None), keys[5]: (5, None)})
+            assert cache.get(keys) == {keys[1]: 10, keys[4]: 4, keys[5]: 5}
+    with pytest.raises(InvalidConfig):
+        InMemoryCache(maxsize=0)
+
+
+def test_a_file_serves_several_processes_and_lasts(tmp_path: Path) -> None:
+    key = (("n",), "k")
+    with SqliteCache(tmp_path / "c") as one, SqliteCache(tmp_path / "c") as two:
+        one.set({key: (1, None)})
+        assert two.get([key]) == {key: 1}
+    with SqliteCache(tmp_path / "c") as again:
+        assert again.get([key]) == {key: 1}
+    tables = sqlite3.connect(tmp_path / "c").execute("SELECT name FROM sqlite_master WHERE name LIKE 'runwell%'")
+    assert ("runwell_cache",) in tables.fetchall()
+
+
+def test_async_forms_do_the_same(cache: Any) -> None:
+    key = (("n",), "k")
+
+    async def use() -> None:
+        await asyncio.gather(*(cache.aset({(("n",), f"{n}"): (n, None)}) for n in range(20)))
+        await cache.aset({key: ("x", None)})
+        assert await cache.aget([key]) == {key: "x"}
+        assert await cache.alookup("p", "m") is None
+        await cache.aupdate("p", "m", ["x"])
+        assert await cache.alookup("p", "m") == ["x"]
+        await cache.aclear()
+        assert await cache.aget([key]) == {}
+
+    asyncio.run(use())
+
+
+# -- models
+
+
+class Counting(BaseChatModel):
+    calls: ClassVar[list[str]] = []
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        self.calls.append(messages[-1].text)
+        return ChatResult(generations=[ChatGeneration(AIMessage(f"answer {len(self.calls)}"))])
+
+
+def test_a_model_answers_the_same_question_from_the_cache(cache: Any) -> None:
+    Counting.calls.clear()
+    model = Counting(cache=cache)
+    assert model.invoke("hi").text == "answer 1"
+    assert model.invoke("hi").text == "answer 1"
+    assert model.invoke("ho").text == "answer 2"
+    assert asyncio.run(model.ainvoke("hi")).text == "answer 1"
+    assert Counting.calls == ["hi", "ho"]
+    cache.update("ab", "c", ["x"])
+    assert cache.lookup("a", "bc") is None
+    cache.clear()
+    assert model.invoke("hi").text == "answer 3"
