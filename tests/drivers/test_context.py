@@ -210,27 +210,3 @@ def test_items_of_a_completed_batch_have_copies():
 
     assert asyncio.run(main()) == {"caller"}
     assert VAR.get() == "caller"
-
-
-def test_a_run_sets_nothing_in_the_task_that_awaits_it():
-    """It runs in that task, and still under a context of its own."""
-    seen = []
-
-    async def user(value):
-        await asyncio.sleep(0)
-        seen.append(VAR.get())
-        VAR.set(value)
-        await asyncio.sleep(0)
-        seen.append(VAR.get())
-
-    async def flow():
-        await Call(callee(user), "run")
-
-    async def main():
-        VAR.set("caller")
-        await run_async(flow())
-        await asyncio.gather(run_async(flow()), run_async(flow()))
-        return VAR.get()
-
-    assert asyncio.run(main()) == "caller"
-    assert sorted(seen) == ["caller"] * 3 + ["run"] * 3
