@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from runwell import __version__
 from runwell.cli import models
-from runwell.cli.screen import err
+from runwell.cli.screen import err, error_facts, print_error, print_json
 from runwell.errors import RunwellError
 
 __all__ = ["app", "run"]
@@ -59,7 +59,7 @@ def chat(
     """Talk to a model. Tokens and tool calls show as they come; Ctrl-C stops the answer, not the program."""
     from runwell.cli.chat import chat
 
-    chat(model, tools or [], thread, db, system, as_json)
+    raise typer.Exit(chat(model, tools or [], thread, db, system, as_json))
 
 
 @app.command("run")
@@ -71,7 +71,7 @@ def run_graph(
     resume: Annotated[str | None, typer.Option(help="The answer to its open question, as JSON.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a graph or agent once. Ends with status 3 when it paused for an answer."""
+    """Run a graph, an agent or a chain once. Ends with status 3 when it paused for an answer."""
     from runwell.cli.run import run
 
     raise typer.Exit(run(target, given, thread, db, resume, as_json))
@@ -97,20 +97,26 @@ def doctor(as_json: Json = False) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command; gives its exit status. What the user can mend is told in a few lines, without a trace."""
+    """Run the command; gives its exit status. What the user can mend is told in a few lines, without a trace.
+
+    0: done. 1: it failed. 2: the command line makes no sense. 3: it waits for an answer. 130: Ctrl-C.
+    """
+    said = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments, standalone_mode=True)
+        app(said, prog_name="runwell", standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1 if end.code else 0
-    except RunwellError as error:
-        err.print(f"[bold red]{escape(error.message)}[/bold red] [dim]{escape(f'[{error.code}]')}[/dim]")
-        if error.hint:
-            err.print(f"  {escape(error.hint)}")
-        return 1
     except KeyboardInterrupt:
         err.print("stopped")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # who read our output has gone; nothing is to be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if "--json" in said:
+            print_json({"error": error_facts(error)})
+        if not isinstance(error, RunwellError):
+            raise
+        print_error(error)
         return 1
     return 0

@@ -7,6 +7,9 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from runwell import errors
+from runwell.errors import RunwellError
+
 __all__ = ["search"]
 
 LONGEST = 700
@@ -14,13 +17,22 @@ LONGEST = 700
 
 @cache
 def passages() -> list[str]:
-    """README and docs/ of the checkout, in passages under their headings; an installed package has its README."""
+    """README and docs/ of the checkout, in passages under their headings.
+
+    An installed package has its README, and what its errors say of themselves.
+    """
     root = Path(__file__).resolve().parents[3]
-    files = [root / "README.md", *sorted((root / "docs").glob("**/*.md"))]
-    texts = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
-    if not texts:
-        texts = [metadata.metadata("runwell")["Description"]]
+    if (root / "docs" / "errors.md").is_file() and (root / "pyproject.toml").is_file():
+        files = [root / "README.md", *sorted((root / "docs").glob("**/*.md"))]
+        texts = [path.read_text(encoding="utf-8") for path in files]
+    else:
+        texts = [metadata.metadata("runwell")["Description"], *_errors()]
     return [passage for text in texts for passage in _cut(text)]
+
+
+def _errors() -> list[str]:
+    classes = (each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RunwellError))
+    return [f"# {each.code}: {each.__name__}\n\n{each.__doc__}" for each in dict.fromkeys(classes)]
 
 
 def _cut(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 
 __all__ = ["main"]
 
-NEEDED = ("typer", "rich")
+NEEDED = ("typer", "rich", "click")
 
 
 def main() -> None:
@@ -14,10 +14,11 @@ def main() -> None:
     try:
         from runwell.cli.app import run
     except ModuleNotFoundError as error:
-        if error.name not in NEEDED:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
             raise
         print(
-            f"The runwell command needs {error.name}, which is not installed.\n"
+            f"The runwell command needs {missing}, which is not installed.\n"
             '  pip install "runwell[cli]"      (for the demo: pip install "runwell[cli,local,retrieval]")',
             file=sys.stderr,
         )

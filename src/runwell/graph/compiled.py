@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -109,13 +110,14 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.types: frozenset[type] = frozenset()
         self.default_limit: int | None = None
         self.default_concurrency: int | None = None
-        self.checkpointer = checkpointer
-        if not (checkpointer is None or isinstance(checkpointer, bool) or callable(getattr(checkpointer, "commit", 0))):
-            raise GraphError(
-                f"checkpointer={checkpointer!r} cannot save a graph.",
-                hint="Pass a saver such as InMemorySaver() or SqliteSaver(path). Inside another graph None saves each "
-                "call by itself, True keeps a memory per thread, False saves nothing.",
-            )
+        self.checkpointer = _saver(checkpointer)
+
+    def with_checkpointer(self, checkpointer: Any) -> CompiledStateGraph:
+        """The same graph, saved by `checkpointer` and by nothing else. This one stays as it is."""
+        changed = copy(self)
+        changed.__dict__.pop("saver_calls", None)  # made from the other one, if it has run
+        changed.checkpointer = _saver(checkpointer)
+        return changed
 
     @cached_property
     def shown(self) -> frozenset[str]:
@@ -414,6 +416,16 @@ class CompiledStateGraph(Runnable[Any, Any]):
         from runwell.drivers.aio import run_async
 
         return await run_async(thread.update(self, config, values, as_node))
+
+
+def _saver(given: Any) -> Any:
+    if not (given is None or isinstance(given, bool) or callable(getattr(given, "commit", 0))):
+        raise GraphError(
+            f"checkpointer={given!r} cannot save a graph.",
+            hint="Pass a saver such as InMemorySaver() or SqliteSaver(path). Inside another graph None saves each "
+            "call by itself, True keeps a memory per thread, False saves nothing.",
+        )
+    return given
 
 
 def _reading(options: StreamOptions) -> tuple[tuple[str, ...], Callable[[Any], Any]]:

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -194,6 +195,12 @@ def _packed(vector: Sequence[float]) -> str:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     owner: LocalServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away between two requests is no news; the rest is logged, not printed."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
+            logger.error("A request from %s failed", client_address, exc_info=error)
 
 
 class _Gone(Exception):

@@ -1,0 +1,46 @@
+"""The optional parts of an installation: which there are, and which are missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib import metadata
+
+from runwell.errors import MissingExtra
+
+__all__ = ["EXTRAS", "installed", "require", "versions"]
+
+EXTRAS = {
+    "cli": ("typer", "rich", "prompt_toolkit"),
+    "local": ("xllamacpp",),
+    "openai": ("openai",),
+    "retrieval": ("bm25s", "numpy"),
+    "jinja2": ("jinja2",),
+    "postgres": ("psycopg", "psycopg_pool"),
+    "encryption": ("cryptography",),
+}
+"""Extra → the packages that it brings, by the names they are imported under."""
+
+_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool"}
+
+
+def installed(extra: str) -> bool:
+    """Whether all of an extra can be imported."""
+    return all(importlib.util.find_spec(part) is not None for part in EXTRAS[extra])
+
+
+def versions(extra: str) -> dict[str, str | None]:
+    """The versions of an extra's packages; None for one that is missing."""
+    found: dict[str, str | None] = {}
+    for part in EXTRAS[extra]:
+        try:
+            found[part] = metadata.version(_DISTRIBUTIONS.get(part, part))
+        except metadata.PackageNotFoundError:
+            found[part] = None
+    return found
+
+
+def require(what: str, *extras: str) -> None:
+    """Raise MissingExtra, naming every extra of these that is missing, before anything is begun."""
+    missing = [extra for extra in extras if not installed(extra)]
+    if missing:
+        raise MissingExtra(what, ",".join(missing))
