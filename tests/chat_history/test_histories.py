@@ -17,6 +17,7 @@ from runwell.chat_history import (
     BaseChatMessageHistory,
     FileChatMessageHistory,
     InMemoryChatMessageHistory,
+    PostgresChatMessageHistory,
     SqliteChatMessageHistory,
 )
 from runwell.errors import InvalidInput, StorageError, UsageError
@@ -33,8 +34,10 @@ TURN = [
 ]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+@pytest.fixture(params=["memory", "file", "sqlite", "postgres"])
 def history(request, tmp_path):
+    if request.param == "postgres":
+        return PostgresChatMessageHistory("s", request.getfixturevalue("postgres_url"))
     return {
         "memory": InMemoryChatMessageHistory,
         "file": lambda: FileChatMessageHistory(tmp_path / "new" / "chat.jsonl"),
@@ -42,9 +45,12 @@ def history(request, tmp_path):
     }[request.param]()
 
 
-@pytest.fixture(params=["file", "sqlite"])
+@pytest.fixture(params=["file", "sqlite", "postgres"])
 def reopen(request, tmp_path):
     """A function that opens the same history anew."""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        return lambda: PostgresChatMessageHistory("s", url)
     if request.param == "file":
         return lambda: FileChatMessageHistory(tmp_path / "chat.jsonl")
     return lambda: SqliteChatMessageHistory("s", tmp_path / "chat.db")
@@ -98,11 +104,13 @@ def test_it_is_there_after_the_object_and_in_another(reopen):
 
 
 def test_another_process_may_add_at_the_same_time(reopen, tmp_path):
-    make = (
-        f"FileChatMessageHistory({str(tmp_path / 'chat.jsonl')!r})"
-        if isinstance(reopen(), FileChatMessageHistory)
-        else f"SqliteChatMessageHistory('s', {str(tmp_path / 'chat.db')!r})"
-    )
+    history = reopen()
+    if isinstance(history, FileChatMessageHistory):
+        make = f"FileChatMessageHistory({str(history.path)!r})"
+    elif isinstance(history, SqliteChatMessageHistory):
+        make = f"SqliteChatMessageHistory('s', {history.path!r})"
+    else:
+        make = f"PostgresChatMessageHistory('s', {history._where!r})"
     code = (
         "from runwell.chat_history import *\n"
         "from runwell.messages import HumanMessage, AIMessage\n"
@@ -110,7 +118,6 @@ def test_another_process_may_add_at_the_same_time(reopen, tmp_path):
         "for n in range(40): h.add_messages([HumanMessage(f'p{n}'), AIMessage(f're p{n}')])\n"
     )
     other = subprocess.Popen([sys.executable, "-c", code])
-    history = reopen()
     for number in range(40):
         history.add_messages([HumanMessage(f"m{number}"), AIMessage(f"re m{number}")])
     assert other.wait(30) == 0
@@ -234,6 +241,27 @@ def test_any_texts_come_back_in_order(reopen, turns):
     assert history.messages == [message for turn in turns for message in turn]
 
 
+def test_sessions_of_one_database_are_apart_and_share_a_pool(postgres_url):
+    first, second = (PostgresChatMessageHistory(name, postgres_url) for name in ("a", "b"))
+    first.add_user_message("to a")
+    second.add_user_message("to b")
+    second.clear()
+    assert [message.text for message in first.messages] == ["to a"]
+    assert second.messages == []
+    assert first._shared is second._shared
+    with pytest.raises(InvalidInput, match="not empty"):
+        PostgresChatMessageHistory("", postgres_url)
+
+
+def test_a_connection_that_died_is_replaced_and_nothing_is_added_twice(postgres_url, postgres_server):
+    history = PostgresChatMessageHistory("s", postgres_url)
+    history.add_user_message("one")
+    with postgres_server._connected() as other:
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'runwell'")
+    history.add_user_message("two")
+    assert [message.text for message in history.messages] == ["one", "two"]
+
+
 def test_files_hold_plain_json(tmp_path):
     FileChatMessageHistory(tmp_path / "chat.jsonl").add_messages(TURN)
     (line,) = (tmp_path / "chat.jsonl").read_text(encoding="utf-8").splitlines()
@@ -257,6 +285,7 @@ def test_a_fork_opens_a_connection_of_its_own(tmp_path):
 
 
 def test_no_threads_stay(history):
+    history.add_messages(TURN)  # the first use of a pool starts its workers
     before = threading.active_count()
     history.add_messages(TURN)
     assert threading.active_count() == before

@@ -1,4 +1,4 @@
-"""Conversations kept by session: in memory, in a file, in SQLite; and what of a long one to send on."""
+"""Conversations kept by session: in memory, in a file, in SQLite, in PostgreSQL; and what of a long one to send on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from runwell.chat_history.file import FileChatMessageHistory
     from runwell.chat_history.history import BaseChatMessageHistory
     from runwell.chat_history.memory import InMemoryChatMessageHistory
+    from runwell.chat_history.postgres import PostgresChatMessageHistory
     from runwell.chat_history.sqlite import SqliteChatMessageHistory
     from runwell.chat_history.summary import asummarize_messages, summarize_messages
     from runwell.chat_history.window import last_exchanges
@@ -17,6 +18,7 @@ _HOME = {
     "BaseChatMessageHistory": "history",
     "FileChatMessageHistory": "file",
     "InMemoryChatMessageHistory": "memory",
+    "PostgresChatMessageHistory": "postgres",
     "SqliteChatMessageHistory": "sqlite",
     "asummarize_messages": "summary",
     "last_exchanges": "window",
@@ -27,6 +29,7 @@ __all__ = [
     "BaseChatMessageHistory",
     "FileChatMessageHistory",
     "InMemoryChatMessageHistory",
+    "PostgresChatMessageHistory",
     "SqliteChatMessageHistory",
     "asummarize_messages",
     "last_exchanges",
