@@ -13,7 +13,7 @@ from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.model_node import model_node
 from runwell.agents.routing import after_model, after_tools
 from runwell.agents.setup import OnToolError, Setup
-from runwell.agents.state import PRIVATE, AgentState, Ledger
+from runwell.agents.state import PRIVATE, AgentState, Ledger, mark_of
 from runwell.agents.structured_output import ToolStrategy, strategy_of
 from runwell.agents.tool_node import tool_node
 from runwell.drivers.colour import callee
@@ -116,13 +116,17 @@ def create_agent(
         on_tool_error=on_tool_error,
         done=callee(done, cheap=True) if done is not None else None,
     )
-    graph = _graph(setup, state_schema, context_schema)
+    keys = _keys(setup, state_schema)
+    graph = _graph(setup, keys, context_schema)
     pauses = tuple(reason for each in hooks if (reason := each.pauses()))
     if checkpointer is False and pauses:
         raise NoCheckpointer(
             f"{name!r} may pause ({'; '.join(pauses)}), and checkpointer=False means that nothing can save the pause.",
             hint="Give it a checkpointer, or leave the argument out to use the one of a graph around it.",
         )
+    kept = tuple(reason for each in hooks if (reason := each.needs_checkpointer()))
+    if checkpointer is False and kept:
+        raise _unsaved(name, kept)
     agent: CompiledStateGraph = graph.compile(
         checkpointer,
         store=store,
@@ -136,7 +140,7 @@ def create_agent(
     agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
     agent.default_limit = NO_STEP_LIMIT
     agent.default_concurrency = setup.limits.max_concurrency
-    agent.on_input = _on_input(setup)
+    agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])
     if strategy is not None:
         agent.types = _shapes(strategy)
     return agent
@@ -187,16 +191,17 @@ def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
     return list(given)
 
 
-def _graph(setup: Setup, state_schema: type | None, context_schema: type | None) -> StateGraph[Any]:
+def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -> StateGraph[Any]:
     """The nodes there are for these parts, and nothing else."""
-    keys = _keys(setup, state_schema)
     state = _typed("AgentState", {**keys, **get_type_hints(Ledger, include_extras=True)})
-    given = {name: hint for name, hint in keys.items() if name not in ("structured_response", "stopped")}
+    own = ("structured_response", "stopped")
+    given = {name: hint for name, hint in keys.items() if name not in own and not mark_of(hint).input}
+    told = {name: hint for name, hint in keys.items() if not mark_of(hint).output}
     graph: StateGraph[Any] = StateGraph(
         state,
         context_schema,
         input_schema=_typed("AgentInput", given),
-        output_schema=_typed("AgentOutput", keys),
+        output_schema=_typed("AgentOutput", told),
     )
     hooks = setup.hooks
     loop, end = setup.loop, setup.end
@@ -249,10 +254,19 @@ def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:
     return keys
 
 
-def _on_input(setup: Setup) -> Callable[[Any, list[Any]], list[Any]]:
+def _unsaved(name: str, kept: Sequence[str]) -> NoCheckpointer:
+    return NoCheckpointer(
+        f"{name!r} needs a saved thread ({'; '.join(kept)}), and nothing saves it.",
+        hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id, or leave that setting out.",
+    )
+
+
+def _on_input(setup: Setup, kept: Sequence[str], anew: Sequence[str]) -> Callable[[Any, list[Any]], list[Any]]:
     """What a new input does first: calls of an unfinished run are answered, what the last run left is cleared."""
 
     def on_input(run: Any, writes: list[Any]) -> list[Any]:
+        if kept and run.saver is None:
+            raise _unsaved(setup.name, kept)
         values = run.values
         history = values.get("messages") or []
         given = dict(writes)
@@ -267,7 +281,7 @@ def _on_input(setup: Setup) -> Callable[[Any, list[Any]], list[Any]]:
         if new or missing:
             given["messages"] = [*missing, *new]
         given["ledger"] = {}
-        for name in ("structured_response", "stopped"):
+        for name in ("structured_response", "stopped", *anew):
             if values.get(name) is not None:
                 given[name] = None
         return list(given.items())

@@ -25,7 +25,10 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
         writes: list[Write] = []
         state = task.values
         for hook in hooks:
-            update = await Call(hook.callee, state, task.runtime)
+            if hook.flow is not None:
+                update = await hook.flow(state, task.runtime)
+            else:
+                update = await Call(hook.callee, state, task.runtime)
             if update is None:
                 continue
             changed, jump = _read(hook, name, update)

@@ -53,20 +53,26 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         request = await _request(setup, task)
         response, extra = _response(await _around(turn, 0, request))
         taken = await _take_in(turn, task, response)
+        extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
         return [*extra, taken] if extra else taken
 
     return model
 
 
 class _Turn:
-    """One run of the node: `spent` are the replies it got, more than one where a hook asked again."""
+    """One run of the node: `spent` are the replies it got, more than one where a hook asked again.
 
-    __slots__ = ("ledger", "setup", "spent")
+    `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
+    that was made again are forgotten.
+    """
+
+    __slots__ = ("extra", "ledger", "setup", "spent")
 
     def __init__(self, setup: Setup, ledger: dict[str, Any]) -> None:
         self.setup = setup
         self.ledger = ledger
         self.spent: list[AIMessage] = []
+        self.extra: dict[int, list[Any]] = {}
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
@@ -98,7 +104,10 @@ async def _around(turn: _Turn, index: int, request: ModelRequest) -> Any:
     """The model call, inside the wrap_model_call hooks from `index` on."""
     hooks = turn.setup.hooks["wrap_model_call"]
     if index < len(hooks):
-        return await CallHook(hooks[index].callee, request, lambda changed: _around_checked(turn, index + 1, changed))
+        hook = hooks[index]
+        if hook.flow is not None:
+            return await hook.flow(request, lambda changed: _around_checked(turn, index + 1, changed))
+        return await CallHook(hook.callee, request, lambda changed: _around_checked(turn, index + 1, changed))
     return await _ask(turn, request)
 
 
@@ -109,7 +118,10 @@ async def _around_checked(turn: _Turn, index: int, request: Any) -> ModelRespons
             f"A wrap_model_call hook called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
-    made, _ = _response(await _around(turn, index, request))
+    turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
+    made, extra = _response(await _around(turn, index, request))
+    if extra:
+        turn.extra[index] = extra
     return made
 
 

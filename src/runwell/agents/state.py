@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired, Required, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired, Required, TypedDict, get_args
 
 from runwell.messages.history import add_messages
 from runwell.messages.message import BaseMessage
 
-__all__ = ["PRIVATE", "AgentState"]
+__all__ = [
+    "PRIVATE",
+    "AgentState",
+    "OmitFromInput",
+    "OmitFromOutput",
+    "OmitFromSchema",
+    "PrivateStateAttr",
+    "RunStateAttr",
+    "mark_of",
+]
 
 
 class AgentState(TypedDict):
@@ -30,3 +40,35 @@ class Ledger(TypedDict, total=False):
 
 PRIVATE = frozenset({"ledger", "jump_to"})
 """Keys of the agent's own that a caller neither gives nor gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class OmitFromSchema:
+    """Marks a key of the state, as in `seen: Annotated[int, OmitFromSchema(output=False)]`.
+
+    `input`: callers may not give it; `output`: callers do not get it; `run`: it begins anew with each input.
+    """
+
+    input: bool = True
+    output: bool = True
+    run: bool = False
+
+
+OmitFromInput = OmitFromSchema(output=False)
+OmitFromOutput = OmitFromSchema(input=False)
+PrivateStateAttr = OmitFromSchema()
+"""A key that only the middleware sees; it is kept with the thread."""
+RunStateAttr = OmitFromSchema(run=True)
+"""A private key that is None again when the next run begins; a resume goes on with it."""
+
+_OPEN = OmitFromSchema(input=False, output=False)
+
+
+def mark_of(hint: Any) -> OmitFromSchema:
+    """How the annotation of a key is marked."""
+    for part in (*getattr(hint, "__metadata__", ()), *get_args(hint)):
+        if isinstance(part, OmitFromSchema):
+            return part
+        if hasattr(part, "__metadata__"):
+            return mark_of(part)
+    return _OPEN

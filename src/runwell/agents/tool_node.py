@@ -49,7 +49,10 @@ async def _around(setup: Setup, index: int, request: Any) -> Any:
     """The call, inside the wrap_tool_call hooks from `index` on."""
     hooks = setup.hooks["wrap_tool_call"]
     if index < len(hooks):
-        return await CallHook(hooks[index].callee, request, lambda changed: _around(setup, index + 1, changed))
+        hook = hooks[index]
+        if hook.flow is not None:
+            return await hook.flow(request, lambda changed: _around(setup, index + 1, changed))
+        return await CallHook(hook.callee, request, lambda changed: _around(setup, index + 1, changed))
     if not isinstance(request, ToolCallRequest):
         raise InvalidUpdateError(
             f"A wrap_tool_call hook called its handler with {request!r:.200}.",

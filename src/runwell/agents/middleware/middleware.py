@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 from runwell.drivers.colour import is_async
-from runwell.effects import Callee
+from runwell.effects import Callee, is_flow
 from runwell.errors import InvalidInput
 
 __all__ = ["HOOKS", "JUMPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
@@ -64,19 +64,28 @@ class AgentMiddleware:
         """Why a run may pause because of this middleware; None if it does not."""
         return None
 
+    def needs_checkpointer(self) -> str | None:
+        """What of this middleware only a saved thread can hold; None if nothing."""
+        return None
+
     def check(self, tools: dict[str, Any]) -> None:
         """Called when the agent is built, with all its tools by name: raise for a setting that cannot work."""
 
 
 class Hook:
-    """One hook of one middleware, ready to be called."""
+    """One hook of one middleware, ready to be called.
 
-    __slots__ = ("callee", "jumps", "owner")
+    `flow` is set for a hook that is engine code itself (`@flow`): it is awaited in place, with a handler that gives
+    a flow, and costs no change of colour in either kind of run.
+    """
 
-    def __init__(self, owner: AgentMiddleware, callee: Callee[Any], jumps: tuple[str, ...]) -> None:
+    __slots__ = ("callee", "flow", "jumps", "owner")
+
+    def __init__(self, owner: AgentMiddleware, callee: Callee[Any], jumps: tuple[str, ...], flow: Any = None) -> None:
         self.owner = owner
         self.callee = callee
         self.jumps = jumps
+        self.flow = flow
 
 
 def hook_config(*, can_jump_to: Sequence[str] = ()) -> Callable[[Any], Any]:
@@ -107,5 +116,6 @@ def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Hook]:
             continue
         sync, aio = (None, plain) if plain is not None and is_async(plain) else (plain, None)
         jumps = tuple(getattr(plain or twin, "__runwell_can_jump_to__", ()))
-        found.append(Hook(owner, Callee(sync, twin or aio, cheap=name in HOOKS), jumps))
+        made = plain if is_flow(plain) else None
+        found.append(Hook(owner, Callee(sync, twin or aio, cheap=name in HOOKS), jumps, made))
     return found
