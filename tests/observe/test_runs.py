@@ -7,9 +7,11 @@ import gc
 import logging
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from runwell import copy_context
 from runwell.observe import CURRENT, BaseCallbackHandler, adispatch_custom_event, dispatch_custom_event, observing
 from runwell.observe.run import open_run
 from runwell.runnables import RunnableGenerator, RunnableLambda, RunnableParallel, RunnablePassthrough
@@ -370,3 +372,39 @@ def test_observing_does_not_load_asyncio_for_plain_code():
         "    assert name not in sys.modules, name\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_task_groups_threads_and_executors_of_ones_own_stay_in_the_run(tree):
+    """Without a config being handed on: by asyncio itself, and by `copy_context` where Python carries nothing."""
+
+    async def outer(text):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(named("in a task").ainvoke(text))
+            group.create_task(asyncio.to_thread(named("in a thread").invoke, text))
+        with ThreadPoolExecutor(1) as pool:
+            await asyncio.wrap_future(pool.submit(copy_context(named("in an executor").invoke), text))
+        return text
+
+    asyncio.run(named("outer", outer).ainvoke("x", {"callbacks": [tree], "tags": ["t"]}))
+    assert tree.parents == {"outer": None, **dict.fromkeys(("in a task", "in a thread", "in an executor"), "outer")}
+
+
+def test_case_4_a_second_model_called_inside_a_function_is_in_the_trace_and_in_the_count(driver):
+    """1,000 requests of an answer of 1,200 tokens and a rewriting of 800: the dashboard says 2,000 each."""
+    counted = []
+
+    class Tokens(BaseCallbackHandler):
+        def on_chain_end(self, outputs, **kwargs):
+            if isinstance(outputs, dict):
+                counted.append(outputs["tokens"])
+
+    rewriter = named("rewriter", lambda text: {"text": text, "tokens": 800})
+
+    def enrich(text):
+        return rewriter.invoke(text)["text"]
+
+    answer = named("answer", lambda text: {"text": text, "tokens": 1200})
+    chain = named("enrich", enrich) | answer | (lambda told: told["text"])
+    driver.batch(chain, [str(number) for number in range(1000)], {"callbacks": [Tokens()], "max_concurrency": 8})
+    assert sum(counted) == 1000 * 2000
+    assert counted.count(800) == 1000

@@ -184,6 +184,9 @@ def test_alternatives_routes_and_added_keys_are_drawn():
     names = {node.id: node.name for node in drawn.nodes.values()}
     labels = {(names[edge.target], edge.data) for edge in drawn.edges}
     assert {("ask", "n"), ("ask", "here"), ("length", "there")} <= labels
+    part = (RunnableLambda(ask) | length).configurable_alternatives(ConfigurableField(id="which"), other=length)
+    assert {edge.data for edge in part.get_graph().edges if edge.conditional} == {"default", "other"}
+    assert part.get_output_jsonschema()["type"] == "integer"
     routed = RouterRunnable({"a": ask, "b": length}).get_graph()
     assert {edge.data for edge in routed.edges if edge.conditional} == {"a", "b"}
 

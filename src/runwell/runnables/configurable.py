@@ -28,6 +28,12 @@ _KEPT = 32
 """How many variants of a runnable are kept, so that each keeps its connections from call to call."""
 
 
+_STRUCTURE = frozenset(
+    {"alternatives", "bound", "branches", "fallbacks", "func", "mapper", "runnable", "runnables", "steps"}
+)
+"""What runnables are made of. One that is settled later has none of its default's."""
+
+
 class DynamicRunnable(RunnableWrapper[Input, Output]):
     """Settles at each call which runnable is called: `bound` when the config says nothing.
 
@@ -74,7 +80,7 @@ class DynamicRunnable(RunnableWrapper[Input, Output]):
         return runnable.atransform(input, config, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "bound":
+        if name.startswith("_") or name in _STRUCTURE:
             raise AttributeError(name)
         found = getattr(self.bound, name)
         if not inspect.ismethod(found):
