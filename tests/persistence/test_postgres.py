@@ -62,7 +62,7 @@ def values(saver: PostgresSaver, thread: str = "t") -> Any:
 def cut(url: str) -> int:
     """End every session of a saver's on the server's side; gives how many there were."""
     with psycopg.connect(url, autocommit=True) as admin:
-        query = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'runwell'"
+        query = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = 'runwell'"
         row = admin.execute(query).fetchone()
         assert row is not None
         return int(row[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runwell.persistence.checkpoints.adapter import SaverAdapter
     from runwell.persistence.checkpoints.memory import InMemorySaver, MemorySaver
     from runwell.persistence.checkpoints.postgres import AsyncPostgresSaver, PostgresSaver
     from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
@@ -33,6 +34,7 @@ __all__ = [
     "PendingInterrupt",
     "PostgresSaver",
     "PostgresStore",
+    "SaverAdapter",
     "Serializer",
     "SqliteSaver",
     "SqliteStore",
@@ -52,6 +54,7 @@ _HOME = {
     "PendingInterrupt": "checkpoints.threads",
     "PostgresSaver": "checkpoints.postgres",
     "PostgresStore": "stores.postgres",
+    "SaverAdapter": "checkpoints.adapter",
     "Serializer": "serialization.serializer",
     "SqliteSaver": "checkpoints.sqlite",
     "SqliteStore": "stores.sqlite",

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy, UnserializableType
+from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
+from runwell.persistence.checkpoints.encoding import Meta, decode_meta, decode_task, encode_meta, encode_task
 from runwell.persistence.checkpoints.replay import Replay
 from runwell.persistence.checkpoints.rows import CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
 from runwell.persistence.checkpoints.worker import Worker
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.serializer import Serializer
-from runwell.ports.saver import GONE, Checkpoint, Commit, PlannedTask, TaskRecord
+from runwell.ports.saver import GONE, Checkpoint, Commit, TaskRecord
 
-__all__ = ["BaseCheckpointSaver"]
+__all__ = ["BaseCheckpointSaver", "metadata_matches"]
 
 T = TypeVar("T")
 
@@ -29,14 +30,6 @@ PAGE = 200
 """Checkpoints that `history` looks at in one read while it filters."""
 HEADS = 4096
 """Threads whose newest checkpoint is remembered; the memory is only a short cut."""
-
-
-class _Meta(NamedTuple):
-    """What a checkpoint holds beside its values."""
-
-    next: list[PlannedTask]
-    joins: dict[str, list[str]]
-    metadata: dict[str, Any]
 
 
 class _Known(NamedTuple):
@@ -106,7 +99,7 @@ class BaseCheckpointSaver(ThreadKeeping):
             source=commit.source,
             created_at=commit.created_at,
             chains=self.serializer.dumps([side for each in chains.items() for side in (each[0], *each[1])]),
-            meta=self._encode_meta(commit, types),
+            meta=encode_meta(self.serializer, commit, types),
         )
         try:
             self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence)
@@ -132,24 +125,7 @@ class BaseCheckpointSaver(ThreadKeeping):
 
         Raises StorageError when there is no such checkpoint, ThreadBusy as `commit` does when `fence` is given.
         """
-        fields = [
-            record.node,
-            record.done,
-            [side for write in record.writes for side in write],
-            record.interrupts,
-            record.answers,
-            record.actors,
-            record.records,
-            record.error,
-        ]
-        try:
-            data = self.serializer.dumps(fields, "task", types)
-        except UnserializableType:
-            for channel, value in record.writes:
-                self.serializer.dumps(value, channel, types)
-            for name in ("interrupts", "answers", "records"):
-                self.serializer.dumps(getattr(record, name), f"{name} of node {record.node}", types)
-            raise
+        data = encode_task(self.serializer, record, types)
         self.write_task(thread_id, ns, checkpoint_id, record.task_id, data, len(questions_of(record)), fence)
 
     def load(
@@ -331,22 +307,10 @@ class BaseCheckpointSaver(ThreadKeeping):
         chains[channel] = Chain.start(seq, new, len(stored))
         changes.append((channel, 0, stored))
 
-    def _encode_meta(self, commit: Commit, types: frozenset[type]) -> bytes:
-        planned = [part for task in commit.next for part in (task.id, task.node, task.sent, task.arg)]
-        try:
-            return self.serializer.dumps([planned, commit.joins, commit.metadata], "checkpoint", types)
-        except UnserializableType:  # once more, to name the place as the user knows it
-            for task in commit.next:
-                self.serializer.dumps(task.arg, f"Send to {task.node}", types)
-            self.serializer.dumps(commit.metadata, "metadata", types)
-            raise
-
     # -- decoding
 
-    def _decode_meta(self, thread: str, ns: str, row: CheckpointRow, types: frozenset[type]) -> _Meta:
-        planned, joins, metadata = self.serializer.loads(row.meta, types, where=place(thread, ns, row.id))
-        tasks = [PlannedTask(*planned[at : at + 4]) for at in range(0, len(planned), 4)]
-        return _Meta(tasks, joins, metadata)
+    def _decode_meta(self, thread: str, ns: str, row: CheckpointRow, types: frozenset[type]) -> Meta:
+        return decode_meta(self.serializer, row.meta, types, place(thread, ns, row.id))
 
     def _decode_chains(self, thread: str, ns: str, row: CheckpointRow) -> dict[str, Chain]:
         flat = self.serializer.loads(row.chains, where=place(thread, ns, row.id))
@@ -360,15 +324,15 @@ class BaseCheckpointSaver(ThreadKeeping):
         limit: int | None,
         filter: dict[str, Any] | None,
         types: frozenset[type],
-    ) -> list[tuple[CheckpointRow, _Meta]]:
+    ) -> list[tuple[CheckpointRow, Meta]]:
         """Up to `limit` checkpoints before seq `last` that match, newest first."""
-        found: list[tuple[CheckpointRow, _Meta]] = []
+        found: list[tuple[CheckpointRow, Meta]] = []
         while limit is None or len(found) < limit:
             page = PAGE if filter else limit
             rows = self.read_checkpoints(thread, ns, last, page)
             for row in rows:
                 meta = self._decode_meta(thread, ns, row, types)
-                if not filter or _matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
+                if not filter or metadata_matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
                     found.append((row, meta))
                     if len(found) == limit:
                         break
@@ -378,7 +342,7 @@ class BaseCheckpointSaver(ThreadKeeping):
         return found
 
     def _collect(
-        self, thread: str, ns: str, wanted: list[tuple[CheckpointRow, _Meta]], types: frozenset[type]
+        self, thread: str, ns: str, wanted: list[tuple[CheckpointRow, Meta]], types: frozenset[type]
     ) -> Callable[[], list[Checkpoint]]:
         """Read all that the wanted checkpoints need; calling the result, after the reading, decodes it."""
         chains = {row.seq: self._decode_chains(thread, ns, row) for row, _ in wanted}
@@ -417,16 +381,11 @@ class BaseCheckpointSaver(ThreadKeeping):
     ) -> TaskRecord:
         task_id, data = stored
         where = f"{place(thread, ns, checkpoint_id)}, task {task_id!r}"
-        node, done, writes, interrupts, answers, actors, records, error = self.serializer.loads(
-            data, types, where=where
-        )
-        sides = iter(writes)
-        return TaskRecord(
-            task_id, node, done, list(zip(sides, sides, strict=True)), interrupts, answers, actors, records, error
-        )
+        return decode_task(self.serializer, task_id, data, types, where)
 
 
-def _matches(filter: dict[str, Any], facts: dict[str, Any]) -> bool:
+def metadata_matches(filter: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Whether the facts have every key of the filter with an equal value."""
     return all(
         key in facts and facts[key] == value and (type(facts[key]) is bool) == (type(value) is bool)
         for key, value in filter.items()
