@@ -111,6 +111,16 @@ class AsyncForeign(BaseCheckpointSaver):
         self.inner.delete_thread(thread_id)
 
 
+class Half(Foreign):
+    """Has methods of the other colour only to say that it has none."""
+
+    async def aput(self, *args: Any) -> Any:
+        raise NotImplementedError("use the async saver")
+
+    async def aget_tuple(self, config: Any) -> Any:
+        raise NotImplementedError("use the async saver")
+
+
 class Numbered(SaverAdapter):
     """The suite's ids are in no order, as a graph's are: here they are numbered on their way to the saver."""
 
@@ -203,7 +213,7 @@ def test_a_graph_runs_pauses_and_goes_on() -> None:
 
         return {"items": [*state["items"], interrupt("name?")]}
 
-    for foreign in (Foreign, AsyncForeign):
+    for foreign in (Foreign, AsyncForeign, Half):
         builder = StateGraph(State)
         builder.add_node("ask", ask)
         builder.add_edge(START, "ask")

@@ -138,14 +138,23 @@ class SaverAdapter:
 
     async def _at_once(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if self._plain:
-            found = getattr(self.saver, name)(*args, **kwargs)
-            return list(found) if name == "list" else found
+            try:
+                return _listed(getattr(self.saver, name)(*args, **kwargs), name)
+            except NotImplementedError:
+                if not self._aio:
+                    raise
+                self._plain = False  # it has the method only to say that it has not
         return call_sync(Callee(None, self._later), name, *args, **kwargs)
 
     async def _later(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if self._aio:
-            found = getattr(self.saver, f"a{name}")(*args, **kwargs)
-            return [each async for each in found] if name == "list" else await found
+            try:
+                found = getattr(self.saver, f"a{name}")(*args, **kwargs)
+                return [each async for each in found] if name == "list" else await found
+            except NotImplementedError:
+                if not self._plain:
+                    raise
+                self._aio = False
         from runwell.drivers.aio import in_worker
 
         return await in_worker(lambda: _listed(getattr(self.saver, name)(*args, **kwargs), name))
