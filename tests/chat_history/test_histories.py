@@ -18,6 +18,7 @@ from runwell.chat_history import (
     FileChatMessageHistory,
     InMemoryChatMessageHistory,
     PostgresChatMessageHistory,
+    RedisChatMessageHistory,
     SqliteChatMessageHistory,
 )
 from runwell.errors import InvalidInput, StorageError, UsageError
@@ -34,8 +35,10 @@ TURN = [
 ]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "file", "sqlite", "postgres", "redis"])
 def history(request, tmp_path):
+    if request.param == "redis":
+        return RedisChatMessageHistory(request.node.name, request.getfixturevalue("redis_url"))
     if request.param == "postgres":
         return PostgresChatMessageHistory("s", request.getfixturevalue("postgres_url"))
     return {
@@ -45,9 +48,12 @@ def history(request, tmp_path):
     }[request.param]()
 
 
-@pytest.fixture(params=["file", "sqlite", "postgres"])
+@pytest.fixture(params=["file", "sqlite", "postgres", "redis"])
 def reopen(request, tmp_path):
     """A function that opens the same history anew."""
+    if request.param == "redis":
+        url = request.getfixturevalue("redis_url")
+        return lambda: RedisChatMessageHistory(request.node.name, url)
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
         return lambda: PostgresChatMessageHistory("s", url)
@@ -109,6 +115,8 @@ def test_another_process_may_add_at_the_same_time(reopen, tmp_path):
         make = f"FileChatMessageHistory({str(history.path)!r})"
     elif isinstance(history, SqliteChatMessageHistory):
         make = f"SqliteChatMessageHistory('s', {history.path!r})"
+    elif isinstance(history, RedisChatMessageHistory):
+        make = f"RedisChatMessageHistory({history.session_id!r}, {history._where!r})"
     else:
         make = f"PostgresChatMessageHistory('s', {history._where!r})"
     code = (
@@ -260,6 +268,29 @@ def test_a_connection_that_died_is_replaced_and_nothing_is_added_twice(postgres_
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'runwell'")
     history.add_user_message("two")
     assert [message.text for message in history.messages] == ["one", "two"]
+
+
+def test_what_a_client_sent_twice_is_read_once_and_old_conversations_are_forgotten(redis_url):
+    history = RedisChatMessageHistory("twice", redis_url, ttl=60)
+    history.add_messages(TURN)
+    (line,) = history._client.lrange(history.key, 0, -1)
+    history._client.rpush(history.key, line)
+    assert history.messages == TURN
+    assert 0 < history._client.ttl(history.key) <= 60
+    history._client.rpush(history.key, "no json")
+    with pytest.raises(StorageError, match="twice"):
+        _ = history.messages
+
+
+def test_a_redis_that_is_not_there_is_told():
+    with pytest.raises(StorageError, match="'s'") as caught:
+        RedisChatMessageHistory("s", "redis://127.0.0.1:1/0").add_user_message("x")
+    assert caught.value.retryable
+    with pytest.raises(InvalidInput, match="no address") as wrong:
+        RedisChatMessageHistory("s", "http://:secret@somewhere")
+    assert "secret" not in str(wrong.value)
+    with pytest.raises(InvalidInput, match="ttl"):
+        RedisChatMessageHistory("s", "redis://localhost", ttl=0)
 
 
 def test_files_hold_plain_json(tmp_path):

@@ -1,4 +1,4 @@
-"""Conversations kept by session: in memory, in a file, in SQLite, in PostgreSQL; and what of a long one to send on."""
+"""Conversations kept by session: in memory, files, SQLite, PostgreSQL or Redis; and what of a long one to send on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from runwell.chat_history.history import BaseChatMessageHistory
     from runwell.chat_history.memory import InMemoryChatMessageHistory
     from runwell.chat_history.postgres import PostgresChatMessageHistory
+    from runwell.chat_history.redis import RedisChatMessageHistory
     from runwell.chat_history.sqlite import SqliteChatMessageHistory
     from runwell.chat_history.summary import asummarize_messages, summarize_messages
     from runwell.chat_history.window import last_exchanges
@@ -19,6 +20,7 @@ _HOME = {
     "FileChatMessageHistory": "file",
     "InMemoryChatMessageHistory": "memory",
     "PostgresChatMessageHistory": "postgres",
+    "RedisChatMessageHistory": "redis",
     "SqliteChatMessageHistory": "sqlite",
     "asummarize_messages": "summary",
     "last_exchanges": "window",
@@ -30,6 +32,7 @@ __all__ = [
     "FileChatMessageHistory",
     "InMemoryChatMessageHistory",
     "PostgresChatMessageHistory",
+    "RedisChatMessageHistory",
     "SqliteChatMessageHistory",
     "asummarize_messages",
     "last_exchanges",
