@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_type_hints
 
+from runwell.agents.compiled import AgentGraph, CompiledAgent
 from runwell.agents.history import abandoned_answers
 from runwell.agents.hook_nodes import hook_node
 from runwell.agents.limits import AgentLimits, Budget
@@ -19,7 +20,6 @@ from runwell.agents.tool_node import tool_node
 from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
 from runwell.graph.builder import StateGraph
-from runwell.graph.compiled import CompiledStateGraph
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import SystemMessage, ToolMessage
 from runwell.ports.command import START
@@ -56,7 +56,7 @@ def create_agent(
     done: Callable[[Any], Any] | None = None,
     limits: AgentLimits | None = None,
     replace_tools: bool = False,
-) -> CompiledStateGraph:
+) -> CompiledAgent:
     """An agent: the model is asked, the tools it calls are run, and so on until it answers.
 
     Call it with `agent.invoke({"messages": [{"role": "user", "content": "..."}]})`; the answer is the last of the
@@ -127,7 +127,7 @@ def create_agent(
     kept = tuple(reason for each in hooks if (reason := each.needs_checkpointer()))
     if checkpointer is False and kept:
         raise _unsaved(name, kept)
-    agent: CompiledStateGraph = graph.compile(
+    agent: CompiledAgent = graph.compile(
         checkpointer,
         store=store,
         interrupt_before=interrupt_before,
@@ -136,6 +136,8 @@ def create_agent(
         debug=debug,
         extra=extra,
     )
+    agent.setup = setup
+    agent.replaces_tools = replace_tools
     agent.pauses = pauses
     agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
     agent.default_limit = NO_STEP_LIMIT
@@ -197,7 +199,7 @@ def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -
     own = ("structured_response", "stopped")
     given = {name: hint for name, hint in keys.items() if name not in own and not mark_of(hint).input}
     told = {name: hint for name, hint in keys.items() if not mark_of(hint).output}
-    graph: StateGraph[Any] = StateGraph(
+    graph: StateGraph[Any] = AgentGraph(
         state,
         context_schema,
         input_schema=_typed("AgentInput", given),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from runwell.errors import GraphError, nearest
 from runwell.graph.node import Branch, Node, RetryPolicy
 from runwell.graph.plan import Blueprint, Join
 from runwell.graph.schema import StateSchema
 from runwell.ports.command import END, START
+
+if TYPE_CHECKING:
+    from runwell.graph.compiled import CompiledStateGraph
 
 __all__ = ["StateGraph"]
 
@@ -182,8 +185,6 @@ class StateGraph(Generic[S]):
         `interrupt_before`/`interrupt_after` pause at these nodes ("*": all). `extra="ignore"` drops unknown input keys
         instead of refusing them.
         """
-        from runwell.graph.compiled import CompiledStateGraph
-
         problems = self._problems()
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
         if extra not in ("forbid", "ignore"):
@@ -192,7 +193,7 @@ class StateGraph(Generic[S]):
             raise GraphError(
                 f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these."
             )
-        return CompiledStateGraph(
+        return self._compiled_class()(
             self,
             self._blueprint(),
             checkpointer=checkpointer,
@@ -203,6 +204,12 @@ class StateGraph(Generic[S]):
             debug=debug,
             ignore_extra=extra == "ignore",
         )
+
+    def _compiled_class(self) -> type[CompiledStateGraph]:
+        """What `compile` makes."""
+        from runwell.graph.compiled import CompiledStateGraph
+
+        return CompiledStateGraph
 
     def _blueprint(self) -> Blueprint:
         channels: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.observe.console import ConsoleHandler
     from runwell.observe.context import CURRENT, RunContext, copy_context
+    from runwell.observe.decisions import DecisionLog
     from runwell.observe.handlers import AsyncCallbackHandler, BaseCallbackHandler, Handler
     from runwell.observe.llm_result import LLMResult
     from runwell.observe.managers import (
@@ -44,6 +45,7 @@ _HOME = {
     "CallbackManagerForRetrieverRun": "managers",
     "CallbackManagerForToolRun": "managers",
     "ConsoleHandler": "console",
+    "DecisionLog": "decisions",
     "Handler": "handlers",
     "JsonlTrace": "trace",
     "LLMResult": "llm_result",
@@ -72,6 +74,7 @@ __all__ = [
     "CallbackManagerForRetrieverRun",
     "CallbackManagerForToolRun",
     "ConsoleHandler",
+    "DecisionLog",
     "Handler",
     "JsonlTrace",
     "LLMResult",

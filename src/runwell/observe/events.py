@@ -106,3 +106,6 @@ class Decision(Event):
         self.outcome = outcome
         self.reason = reason
         self.holder = holder
+
+    def __repr__(self) -> str:
+        return f"Decision({self.seat} {self.outcome!r} by {self.holder}: {self.reason})"

@@ -22,7 +22,16 @@ from runwell.observe.resume import InContext
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Run", "adispatch_custom_event", "dispatch_custom_event", "observing", "open_run", "record_decision", "tell"]
+__all__ = [
+    "Run",
+    "adispatch_custom_event",
+    "dispatch_custom_event",
+    "observing",
+    "open_run",
+    "record_decision",
+    "tell",
+    "watched",
+]
 
 T = TypeVar("T")
 
@@ -423,6 +432,12 @@ def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
     run = _current(None)
     if run is not None and run.handlers:
         tell(run, Decision(run, seat, outcome, reason, holder))
+
+
+def watched() -> bool:
+    """Whether a decision told now would be heard. Ask before making up its words."""
+    run = CURRENT.get()
+    return run is not None and bool(run.handlers)
 
 
 def _current(config: Mapping[str, Any] | None) -> RunContext | None:

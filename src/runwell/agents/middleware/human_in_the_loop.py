@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from runwell.agents.history import last_reply, open_calls
 from runwell.agents.middleware.middleware import AgentMiddleware
-from runwell.errors import InvalidInput, nearest
+from runwell.errors import GraphInterrupt, InvalidInput, nearest
 from runwell.graph.interrupts import interrupt, record
 from runwell.messages.message import AIMessage, ToolMessage
+from runwell.observe.run import record_decision, watched
+
+if TYPE_CHECKING:
+    from runwell.ports.seat import Held
 
 __all__ = ["Decision", "HumanInTheLoopMiddleware", "InterruptOnConfig"]
 
@@ -79,6 +83,19 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         self.description_prefix = description_prefix
         self._schemas: dict[str, dict[str, Any]] = {}
 
+    def seats(self) -> Iterable[Held]:
+        from runwell.ports.seat import Held
+
+        names = ", ".join(sorted(self.interrupt_on)) or "none"
+        some = sorted(name for name, config in self.interrupt_on.items() if "when" in config)
+        asked = f" of {', '.join(some)} only when a predicate says so" if some else ""
+        yield Held("D1", f"Calls of {names} wait for a person; others run.", self.after_model)
+        yield Held("D9", f"Calls of {names} do{asked}.", self._needs_review)
+        allowed = "; ".join(f"{name}: {', '.join(self._allowed(name))}" for name in sorted(self.interrupt_on))
+        yield Held("D10", f"A person decides for each call ({allowed}).", self.after_model, "human")
+        yield Held("D11", "Checked against what is allowed and against the tool's schema.", self._decision_schema)
+        yield Held("D12", "The edited one; both stay in the history, and the model is told.", _edited)
+
     def pauses(self) -> str | None:
         names = ", ".join(sorted(self.interrupt_on))
         return f"calls of {names} wait for approval" if names else None
@@ -98,7 +115,13 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         gated = [call for call in open_calls(messages) if self._needs_review(call, state, runtime)]
         if reply is None or not gated:
             return None
-        answer = interrupt(self._question(gated, state, runtime), response_schema=self._answer_schema(gated))
+        try:
+            answer = interrupt(self._question(gated, state, runtime), response_schema=self._answer_schema(gated))
+        except GraphInterrupt:  # the first time here; when the answer is there this is not asked again
+            if watched():
+                for call in gated:
+                    record_decision("D9", "review", f"interrupt_on names {call['name']!r}", "code")
+            raise
         given = answer["decisions"]
         decisions = given if isinstance(given, dict) else {c["id"]: d for c, d in zip(gated, given, strict=True)}
         return self._applied(reply, {call["id"]: call for call in gated}, decisions)
@@ -111,7 +134,13 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         if when is None:
             return True
         # asked once: the verdict is kept with the pause, so that the answer cannot be skipped on the way back
-        return bool(record(f"review/{call['id']}", lambda: bool(when(call, state, runtime))))
+        return bool(record(f"review/{call['id']}", lambda: self._verdict(when(call, state, runtime), call)))
+
+    def _verdict(self, asked: Any, call: Any) -> bool:
+        """What a predicate said; that a call is waved through is told here, since nothing else happens to it."""
+        if not asked and watched():
+            record_decision("D9", "waved through", f"its predicate says no for call {call['id']!r}", "code")
+        return bool(asked)
 
     def _question(self, gated: list[Any], state: Any, runtime: Any) -> dict[str, Any]:
         requests, configs = [], {}
@@ -179,6 +208,8 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         for call_id, call in gated.items():
             decision = decisions[call_id]
             kind, text = decision["type"], decision.get("message")
+            if watched():
+                record_decision("D10", kind, text or f"call {call_id!r} of {call['name']!r}", "human")
             if kind == "edit":
                 changed[call_id] = decision["edited_action"]
             elif kind == "respond":

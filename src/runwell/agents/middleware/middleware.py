@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 from runwell.drivers.colour import is_async
 from runwell.effects import Callee, is_flow
 from runwell.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from runwell.ports.seat import Held
 
 __all__ = ["HOOKS", "JUMPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
 
@@ -67,6 +70,10 @@ class AgentMiddleware:
     def needs_checkpointer(self) -> str | None:
         """What of this middleware only a saved thread can hold; None if nothing."""
         return None
+
+    def seats(self) -> Iterable[Held]:
+        """The judgments it takes, as it is configured, for `agent.seats()`."""
+        return ()
 
     def check(self, tools: dict[str, Any]) -> None:
         """Called when the agent is built, with all its tools by name: raise for a setting that cannot work."""

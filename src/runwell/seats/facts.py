@@ -1,0 +1,85 @@
+"""What the map needs to know of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from runwell.errors import InvalidInput
+from runwell.tools.base_tool import BaseTool
+from runwell.tools.provider_tool import ProviderTool
+
+if TYPE_CHECKING:
+    from runwell.agents.compiled import CompiledAgent
+    from runwell.agents.setup import Setup
+
+__all__ = ["Facts", "named"]
+
+
+class Facts:
+    """An agent's parts, with the words for them."""
+
+    def __init__(self, agent: CompiledAgent) -> None:
+        setup = getattr(agent, "setup", None)
+        if setup is None:
+            raise InvalidInput(
+                f"{agent!r:.200} is not an agent, so nobody sits in its seats.", hint="Pass what create_agent gave."
+            )
+        self.agent = agent
+        self.setup: Setup = setup
+
+    # -- the model
+
+    @property
+    def model(self) -> Any:
+        """The model itself, under what binds, configures or retries it."""
+        model = self.setup.model
+        for _ in range(20):
+            inner = getattr(model, "bound", None) or getattr(model, "runnable", None) or getattr(model, "default", None)
+            if inner is None:
+                break
+            model = inner
+        return model
+
+    @property
+    def model_name(self) -> str:
+        """`OpenAI's gpt-5` or so."""
+        model = self.model
+        name = getattr(model, "model_name", None) or getattr(model, "model", None)
+        kind = type(model).__name__
+        return f"{name} ({kind})" if isinstance(name, str) and name else kind
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        found = getattr(self.model, "profile", None)
+        return dict(found) if found else {}
+
+    # -- tools
+
+    @property
+    def local(self) -> dict[str, BaseTool]:
+        return self.setup.local
+
+    @property
+    def at_provider(self) -> list[str]:
+        return [name for name, tool in self.setup.tools.items() if isinstance(tool, ProviderTool)]
+
+    def which(self, **wanted: Any) -> list[str]:
+        """Names of local tools whose attributes are these."""
+        return [
+            name
+            for name, tool in self.local.items()
+            if all(getattr(tool, key, None) == value for key, value in wanted.items())
+        ]
+
+    # -- middleware
+
+    def hooked(self, *hooks: str) -> list[Any]:
+        """The middleware that has one of these hooks, each once, in the order given."""
+        with_hook = {id(hook.owner) for name in hooks for hook in self.setup.hooks[name]}
+        return [each for each in self.setup.middleware if id(each) in with_hook]
+
+
+def named(names: Iterable[Any], none: str = "none") -> str:
+    """Names in a row."""
+    return ", ".join(str(name) for name in names) or none
