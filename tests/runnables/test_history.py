@@ -300,3 +300,29 @@ def test_system_messages_of_a_history_stand_first(sessions, driver):
     chain = RunnableWithMessageHistory(RunnableLambda(lambda messages: messages[0].text), sessions)
     assert driver.invoke(chain, "hi", CONFIG) == "Be brief."
     assert "RunnableWithMessageHistory" in repr(chain)
+
+
+def test_a_turn_while_a_stream_of_the_same_session_is_half_read_is_refused_not_waited_for(sessions):
+    def words(chunks):
+        yield from "abc"
+
+    chain = RunnableWithMessageHistory(RunnableGenerator(words), sessions)
+    stream = chain.stream("one", CONFIG)
+    next(stream)
+    with pytest.raises(UsageError, match="inside another turn") as caught:
+        chain.invoke("two", CONFIG)
+    assert "close" in caught.value.hint
+    assert list(stream) == ["b", "c"]
+
+    async def main():
+        stream = chain.astream("three", CONFIG)
+        await anext(stream)
+        with pytest.raises(UsageError, match="inside another turn"):
+            await chain.ainvoke("four", CONFIG)
+        other = asyncio.create_task(chain.ainvoke("five", CONFIG))  # another task waits
+        await asyncio.sleep(0)
+        assert [chunk async for chunk in stream] == ["b", "c"]
+        return await other
+
+    assert asyncio.run(main()) == "abc"
+    assert sessions.texts() == ["one", "abc", "three", "abc", "five", "abc"]

@@ -22,12 +22,15 @@ _IN: ContextVar[frozenset[Hashable]] = ContextVar("runwell_turns", default=froze
 
 
 class _Queue:
-    """Who has the turn (the loop it is on, None for plain code), and who waits, the longest first."""
+    """Who has the turn and who waits for it, the longest first: `who` is all of them, `waiting` how to wake the latter.
 
-    __slots__ = ("loops", "waiting")
+    Somebody is a loop and the task on it, or, for plain code, the loop that it holds up, if any, and the thread.
+    """
+
+    __slots__ = ("waiting", "who")
 
     def __init__(self) -> None:
-        self.loops: deque[Any] = deque()
+        self.who: deque[tuple[Any, Any]] = deque()
         self.waiting: deque[Callable[[], None]] = deque()
 
 
@@ -36,27 +39,34 @@ def _running_loop() -> Any:
     return aio._get_running_loop() if aio is not None else None
 
 
-def _enter(key: Hashable, wake: Callable[[], None], blocks: Any) -> bool:
+def _enter(key: Hashable, wake: Callable[[], None], me: tuple[Any, Any], blocks: Any) -> bool:
     """Take the turn (True), or a place in the queue (False). `blocks`: the loop that waiting would hold up."""
     if key in _IN.get():
-        raise UsageError(
-            f"A turn of the conversation {key!r} is begun inside another turn of it, and would wait for ever.",
-            hint="Inside a chain with history call the chain without it, or use another session_id.",
-        )
+        raise _never(key)
     with _LOCK:
         queue = _QUEUES.get(key)
         if queue is None:
             queue = _QUEUES[key] = _Queue()
-            queue.loops.append(_running_loop())
+            queue.who.append(me)
             return True
-        if blocks is not None and blocks in queue.loops:
+        if any(doer == me[1] for _, doer in queue.who):  # a stream that it has begun and not read to its end
+            raise _never(key)
+        if blocks is not None and any(loop is blocks for loop, _ in queue.who):
             raise RunningLoop(
                 f"Another turn of the conversation {key!r} is under way on this event loop, which waiting would stop.",
                 hint="Use `await chain.ainvoke(...)` or `async for ... in chain.astream(...)` here.",
             )
-        queue.loops.append(_running_loop())
+        queue.who.append(me)
         queue.waiting.append(wake)
         return False
+
+
+def _never(key: Hashable) -> UsageError:
+    return UsageError(
+        f"A turn of the conversation {key!r} is begun inside another turn of it, and would wait for ever.",
+        hint="Inside a chain with history call the chain without it, or use another session_id; close a stream, or "
+        "read it to its end, before the next turn.",
+    )
 
 
 def _leave(key: Hashable) -> None:
@@ -64,7 +74,7 @@ def _leave(key: Hashable) -> None:
     while True:
         with _LOCK:
             queue = _QUEUES[key]
-            queue.loops.popleft()
+            queue.who.popleft()
             if not queue.waiting:
                 del _QUEUES[key]
                 return
@@ -83,7 +93,7 @@ def _withdraw(key: Hashable, wake: Callable[[], None], *, on_its_way: bool = Fal
         if queue is not None and wake in queue.waiting:
             place = queue.waiting.index(wake)
             queue.waiting.remove(wake)
-            del queue.loops[place + 1]  # the first is of who has the turn
+            del queue.who[place + 1]  # the first has the turn
             return
     if not on_its_way:
         _leave(key)
@@ -94,7 +104,8 @@ def take(key: Hashable) -> None:
     gate = threading.Lock()
     gate.acquire()
     wake = gate.release
-    if not _enter(key, wake, _running_loop()):
+    loop = _running_loop()
+    if not _enter(key, wake, (loop, threading.get_ident()), loop):
         try:
             gate.acquire()
         except BaseException:  # Ctrl-C while waiting
@@ -119,7 +130,7 @@ async def atake(key: Hashable) -> None:
     def wake() -> None:
         loop.call_soon_threadsafe(resolve)
 
-    if not _enter(key, wake, None):
+    if not _enter(key, wake, (loop, asyncio.current_task()), None):
         try:
             await ready
         except BaseException:
