@@ -27,6 +27,7 @@ from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.history import fresh_reply_id
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 
 __all__ = ["model_node"]
@@ -76,6 +77,8 @@ class _Turn:
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
+    if watched():
+        record_decision("F1", setup.budget.on_limit, f"{over.kind}: {over.value} of {over.limit}", "code")
     if setup.budget.on_limit == "raise":
         raise over
     return Command(update={"stopped": f"{over.kind}: {over.value} of {over.limit}"}, goto=setup.end)
@@ -129,6 +132,8 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     if turn.spent:  # a hook asks again: that counts like any other call
         over = turn.setup.budget.reached(spent_after(turn.ledger, turn.spent, 0), await Now())
         if over is not None:
+            if watched():
+                record_decision("F1", "raise", f"{over.kind}: {over.value} of {over.limit}", "code")
             raise over
     messages = request.messages
     if request.system_message is not None:
@@ -199,7 +204,11 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     *before, reply = response.result
     if not isinstance(reply, AIMessage):
         return {"messages": response.result, "ledger": spent_after(ledger, turn.spent, 0)}
+    given_id = reply.id
     reply = fresh_reply_id(task.values["messages"], ensure_call_ids(reply))
+    heard = watched()
+    if heard and reply.id != given_id and given_id is not None:
+        record_decision("B3", reply.id, f"the id {given_id!r} is another message's", "code")
     strategy = setup.response_format
     shapes = strategy.shapes if isinstance(strategy, ToolStrategy) else {}
     calls = [call for call in reply.tool_calls if call["name"] not in shapes]
@@ -210,6 +219,10 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
         update["structured_response"] = None
 
     repairs = ledger.get("repairs", 0) + 1 if reply.invalid_tool_calls and not reply.tool_calls else 0
+    if heard and reply.invalid_tool_calls:
+        names = ", ".join(str(call.get("name")) for call in reply.invalid_tool_calls)
+        outcome = "stopped" if repairs > setup.limits.max_repairs else "told"
+        record_decision("B4", outcome, f"the arguments for {names} cannot be read", "code")
     if repairs > setup.limits.max_repairs:
         update["stopped"] = f"malformed tool calls, {repairs} times in a row"
 
@@ -230,6 +243,8 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     if limit is not None:
         allowed = max(0, limit - ledger.get("tool_calls", 0))
         told += [_refused(call, f"The limit of {limit} tool calls is reached.") for call in calls[allowed:]]
+        if heard and len(calls) > allowed:
+            record_decision("F9", "refused", f"{len(calls) - allowed} calls beyond {limit}", "code")
         calls = calls[:allowed]
     finished = not calls and not told and not reply.tool_calls
     if finished and setup.done is not None:
@@ -274,6 +289,8 @@ def _structured(
     if problem is None and any(one != parsed[0] for one in parsed[1:]):
         problem = MultipleStructuredOutputsError(f"{len(answers)} different answers were given in one turn; give one.")
     rejected = strategy.on_mixed == "reject" and bool(others)
+    if watched():
+        record_decision("G3", "fits" if problem is None else "does not fit", str(problem or answers[0]["name"]), "code")
     if problem is None and not rejected:
         update["structured_response"] = parsed[0]
         said = strategy.tool_message_content or f"Answer received: {answers[0]['name']}."
@@ -303,6 +320,9 @@ def _counted(
 def _attempt(setup: Setup, reply: AIMessage, text: str, ledger: dict[str, Any]) -> None:
     attempts = [*ledger.get("attempts", ()), [_shown(reply), text]]
     ledger["attempts"] = attempts
+    if watched():
+        outcome = "raised" if len(attempts) >= setup.limits.max_answers else "tried again"
+        record_decision("G4", outcome, f"attempt {len(attempts)} of {setup.limits.max_answers}: {text}", "code")
     if len(attempts) >= setup.limits.max_answers:
         raise StructuredOutputError(
             f"The model gave no valid structured answer in {len(attempts)} attempts; the last problem: {text}",
@@ -340,10 +360,14 @@ def _native(
     try:
         update["structured_response"] = strategy.shape.parse_text(reply.text)
     except OutputParserException as error:
+        if watched():
+            record_decision("G3", "does not fit", error.message, "code")
         text = f"{error.message} Answer again, with JSON that fits the schema."
         _attempt(setup, reply, text, ledger)
         ledger["ask_again"] = True
         return [_from_program(text)]
+    if watched():
+        record_decision("G3", "fits", strategy.shape.name, "code")
     return []
 
 
@@ -354,7 +378,10 @@ async def _judged(
     assert setup.done is not None
     state = {**task.values, **update, "messages": [*task.values["messages"], reply]}
     verdict = await Call(setup.done, state)
-    if verdict is True or verdict is None:
+    accepted = verdict is True or verdict is None
+    if watched():
+        record_decision("G1", "accepted" if accepted else "not accepted", f"done= said {verdict!r:.500}", "code")
+    if accepted:
         return []
     sent_back = ledger.get("sent_back", 0)
     if sent_back >= setup.limits.max_sent_back:

@@ -8,6 +8,7 @@ from typing import Any
 from runwell.agents.history import last_reply
 from runwell.agents.setup import Setup
 from runwell.messages.message import ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Send
 
 __all__ = ["after_model", "after_tools"]
@@ -19,36 +20,62 @@ def after_model(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
     Calls that nothing has answered run, an exclusive tool's alone. Calls that were all answered without running
     (malformed, refused, over the budget) go back to the model. Else the run ends.
     """
+    place, reason = _after_model(setup, state)
+    if watched():
+        record_decision("C2", _said(place), reason, "code")
+    return place
+
+
+Way = tuple[str | list[Send], str]
+"""A place, and why there."""
+
+
+def _after_model(setup: Setup, state: Mapping[str, Any]) -> Way:
     if state.get("stopped"):
-        return setup.end
+        return setup.end, "the run was stopped"
     reply, answered = last_reply(state.get("messages") or ())
     if reply is None:
-        return setup.loop
+        return setup.loop, "the model has not spoken"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending and setup.has_tools:
-        return _sends(setup, pending)
-    if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
-        return setup.end
-    if answered or (state.get("ledger") or {}).get("ask_again"):
-        return setup.loop
-    return setup.end
+        return _sends(setup, pending), "calls are open"
+    again = (state.get("ledger") or {}).get("ask_again")
+    if state.get("structured_response") is not None and not again:
+        return setup.end, "the structured answer is there"
+    if answered or again:
+        return setup.loop, "the model is to answer again" if again else "calls were answered without running"
+    return setup.end, "the model called no tool"
 
 
 def after_tools(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
     """The next place, once a batch of tool calls has been answered."""
+    place, reason = _after_tools(setup, state)
+    if watched():
+        record_decision("C5", _said(place), reason, "code")
+    return place
+
+
+def _after_tools(setup: Setup, state: Mapping[str, Any]) -> Way:
     reply, answered = last_reply(state.get("messages") or ())
     if reply is None:
-        return setup.loop
+        return setup.loop, "the history was cleared"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending:
-        return _sends(setup, pending)
+        return _sends(setup, pending), "calls are open"
     if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
-        return setup.end
+        return setup.end, "the structured answer is there"
     answers = _answers(state)
     ran = [call for call in reply.tool_calls if call["id"] in answers]
     if ran and all(_returns_directly(setup, call, answers[str(call["id"])]) for call in ran):
-        return setup.end
-    return setup.loop
+        return setup.end, "every call returned directly"
+    return setup.loop, "the model reads the results"
+
+
+def _said(place: str | list[Send]) -> str:
+    """A place in words."""
+    if isinstance(place, str):
+        return "end" if place == "__end__" else place
+    return "tools: " + ", ".join(str(send.arg["name"]) for send in place)
 
 
 def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from runwell.agents.setup import Setup
-from runwell.errors import NodeTimeoutError, OutsideError, ToolError
+from runwell.errors import NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError
 from runwell.messages.message import ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.tools.base_tool import BaseTool
 
-__all__ = ["answer_to", "is_outside"]
+__all__ = ["answer_to", "is_outside", "record_failure"]
 
 
 OUTSIDE = (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)
@@ -30,16 +31,24 @@ def is_outside(error: BaseException) -> bool:
 def answer_to(setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], error: Exception) -> Any:
     """The model's answer to a failed call, by the agent's `on_tool_error`; raises what is to end the run."""
     rule = setup.on_tool_error
-    if callable(rule):
-        told = rule(error, call)
-        if isinstance(told, ToolMessage):
-            return told
-        if told is not None:
-            return _message(str(told), call)
-    elif rule == "message" or (rule == "default" and is_outside(error)):
-        return _message(_said(error), call)
+    told = rule(error, call) if callable(rule) else None
+    if told is None and (rule == "message" or (rule == "default" and is_outside(error))):
+        told = _said(error)
+    if watched():
+        name = "a function of the program's" if callable(rule) else f"on_tool_error={rule!r}"
+        record_failure(error, call, "raised" if told is None else "told", name)
+    if told is not None:
+        return told if isinstance(told, ToolMessage) else _message(str(told), call)
     error.add_note(f"in tool {call['name']!r}, call {call['id']!r}, with arguments {call['args']!r:.500}")
     raise error
+
+
+def record_failure(error: Exception, call: Mapping[str, Any], outcome: str, by: str) -> None:
+    """Tell that a failed call was decided: bad arguments are a seat of their own."""
+    seat = "E2" if isinstance(error, ToolArgumentsError) else "E3"
+    record_decision(
+        seat, outcome, f"{type(error).__name__} in call {call['id']!r} of {call['name']!r}, by {by}", "code"
+    )
 
 
 def _said(error: Exception) -> str:

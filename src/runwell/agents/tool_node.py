@@ -8,14 +8,14 @@ from typing import Any
 from runwell.agents.history import last_reply
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
-from runwell.agents.tool_errors import answer_to
+from runwell.agents.tool_errors import answer_to, record_failure
 from runwell.effects import CallHook, flow
 from runwell.errors import InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
 from runwell.messages.message import RemoveMessage, ToolMessage
 from runwell.observe.context import CURRENT
-from runwell.observe.run import open_run
+from runwell.observe.run import open_run, record_decision, watched
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.runtime import ToolRuntime, runtime_for_call
@@ -85,6 +85,8 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
         own = tool.answer_error(error, call)
         if own is None:
             raise
+        if watched():
+            record_failure(error, call, "told", f"{tool.name}'s own handler")
         return own
     if isinstance(answer, ToolMessage):
         answer = _capped(answer, setup.limits.max_tool_chars)
@@ -96,6 +98,8 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
 
 def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
     names = ", ".join(sorted(setup.local)) or "none"
+    if watched():
+        record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
     return ToolMessage(
         f"There is no tool {call['name']!r}{nearest(call['name'], setup.local)}. Available tools: {names}.",
         tool_call_id=call["id"],
