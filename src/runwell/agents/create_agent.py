@@ -56,6 +56,9 @@ def create_agent(
     done: Callable[[Any], Any] | None = None,
     limits: AgentLimits | None = None,
     replace_tools: bool = False,
+    fallbacks: Sequence[Any] = (),
+    model_retry: int | AgentMiddleware | None = None,
+    tool_retry: int | AgentMiddleware | None = None,
 ) -> CompiledAgent:
     """An agent: the model is asked, the tools it calls are run, and so on until it answers.
 
@@ -76,6 +79,11 @@ def create_agent(
     "raise": none; or a function of (error, tool_call)). `done(state)` judges a final answer: True accepts it, a
     reason sends it back. `limits` holds the rarer settings.
 
+    `fallbacks` are models to ask in turn when the agent's fails, as by `ModelFallbackMiddleware`. `model_retry` says
+    how often a model call that fails is tried again, in place of the model's own `max_retries`: a number, or a
+    `ModelRetryMiddleware`. `tool_retry` likewise for calls of tools; without it those of `idempotent` tools are tried
+    twice more after errors that may pass, others never.
+
     Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be
     wrong.
     """
@@ -86,6 +94,9 @@ def create_agent(
         server_side=getattr(chat, "server_side_tools", ()),
         replace=replace_tools,
     )
+    hooks = _middleware([*hooks, *_second_tries(hooks, found, fallbacks, model_retry, tool_retry)])
+    if model_retry == 0 and hasattr(chat, "with_max_retries"):
+        chat = chat.with_max_retries(0)
     gate = _gate(approvals, found)
     if gate is not None:
         hooks.append(gate)
@@ -175,6 +186,41 @@ def _gate(approvals: Approvals, tools: Mapping[str, Any]) -> HumanInTheLoopMiddl
     else:
         chosen = dict.fromkeys(approvals, True)
     return HumanInTheLoopMiddleware(chosen) if chosen else None
+
+
+def _second_tries(
+    hooks: Sequence[AgentMiddleware],
+    tools: Mapping[str, Any],
+    fallbacks: Sequence[Any],
+    model_retry: int | AgentMiddleware | None,
+    tool_retry: int | AgentMiddleware | None,
+) -> list[AgentMiddleware]:
+    """The middleware that `fallbacks=`, `model_retry=` and `tool_retry=` stand for: each model has its retries."""
+    made: list[AgentMiddleware] = []
+    if isinstance(fallbacks, str) or not isinstance(fallbacks, Sequence):
+        raise InvalidInput(f"fallbacks={fallbacks!r:.100}.", hint="Pass a list of models.")
+    if fallbacks:
+        from runwell.agents.middleware.model_fallback import ModelFallbackMiddleware
+
+        made.append(ModelFallbackMiddleware(*fallbacks))
+    if isinstance(model_retry, AgentMiddleware):
+        made.append(model_retry)
+    elif model_retry:
+        from runwell.agents.middleware.model_retry import ModelRetryMiddleware
+
+        made.append(ModelRetryMiddleware(max_retries=model_retry))
+    if isinstance(tool_retry, AgentMiddleware):
+        made.append(tool_retry)
+    elif tool_retry != 0:
+        safe = [name for name, tool in tools.items() if getattr(tool, "idempotent", None)]
+        if tool_retry is not None or safe:
+            from runwell.agents.middleware.tool_retry import ToolRetryMiddleware
+
+            if tool_retry is not None:
+                made.append(ToolRetryMiddleware(max_retries=tool_retry))
+            elif not any(isinstance(each, ToolRetryMiddleware) for each in hooks):
+                made.append(ToolRetryMiddleware(tools=safe))
+    return made
 
 
 def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:

@@ -1,38 +1,98 @@
-"""Hooks into what an agent does, and the ready-made ones."""
+"""Hooks into what an agent does, and the ready-made ones. Each name is loaded when it is first used."""
 
 from __future__ import annotations
 
-from runwell.agents.middleware.decorators import (
-    after_agent,
-    after_model,
-    before_agent,
-    before_model,
-    dynamic_prompt,
-    wrap_model_call,
-    wrap_tool_call,
-)
-from runwell.agents.middleware.human_in_the_loop import Decision, HumanInTheLoopMiddleware, InterruptOnConfig
-from runwell.agents.middleware.middleware import AgentMiddleware, hook_config
-from runwell.agents.middleware.requests import (
-    ExtendedModelResponse,
-    ModelCallResult,
-    ModelRequest,
-    ModelResponse,
-    ToolCallRequest,
-)
-from runwell.agents.state import AgentState
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.agents.middleware.context_editing import ClearToolUsesEdit, ContextEdit, ContextEditingMiddleware
+    from runwell.agents.middleware.decorators import (
+        after_agent,
+        after_model,
+        before_agent,
+        before_model,
+        dynamic_prompt,
+        wrap_model_call,
+        wrap_tool_call,
+    )
+    from runwell.agents.middleware.human_in_the_loop import Decision, HumanInTheLoopMiddleware, InterruptOnConfig
+    from runwell.agents.middleware.llm_tool_emulator import LLMToolEmulator
+    from runwell.agents.middleware.llm_tool_selector import LLMToolSelectorMiddleware
+    from runwell.agents.middleware.middleware import AgentMiddleware, hook_config
+    from runwell.agents.middleware.model_call_limit import (
+        ModelCallLimitExceededError,
+        ModelCallLimitMiddleware,
+        ModelCallLimitState,
+    )
+    from runwell.agents.middleware.model_fallback import ModelFallbackMiddleware
+    from runwell.agents.middleware.model_refusal import ModelRefusalMiddleware
+    from runwell.agents.middleware.model_retry import ModelRetryMiddleware
+    from runwell.agents.middleware.model_router import ModelChoice, ModelRouterMiddleware
+    from runwell.agents.middleware.requests import (
+        ExtendedModelResponse,
+        ModelCallResult,
+        ModelRequest,
+        ModelResponse,
+        ToolCallRequest,
+    )
+    from runwell.agents.middleware.retrieval_tool_selector import RetrievalToolSelectorMiddleware
+    from runwell.agents.middleware.summarization import SummarizationMiddleware
+    from runwell.agents.middleware.todo_list import PlanningState, Todo, TodoListMiddleware
+    from runwell.agents.middleware.tool_call_limit import (
+        ToolCallLimitExceededError,
+        ToolCallLimitMiddleware,
+        ToolCallLimitState,
+    )
+    from runwell.agents.middleware.tool_error import ToolErrorMiddleware
+    from runwell.agents.middleware.tool_retry import ToolRetryMiddleware
+    from runwell.agents.state import (
+        AgentState,
+        OmitFromInput,
+        OmitFromOutput,
+        OmitFromSchema,
+        PrivateStateAttr,
+        RunStateAttr,
+    )
 
 __all__ = [
     "AgentMiddleware",
     "AgentState",
+    "ClearToolUsesEdit",
+    "ContextEdit",
+    "ContextEditingMiddleware",
     "Decision",
     "ExtendedModelResponse",
     "HumanInTheLoopMiddleware",
     "InterruptOnConfig",
+    "LLMToolEmulator",
+    "LLMToolSelectorMiddleware",
+    "ModelCallLimitExceededError",
+    "ModelCallLimitMiddleware",
+    "ModelCallLimitState",
     "ModelCallResult",
+    "ModelChoice",
+    "ModelFallbackMiddleware",
+    "ModelRefusalMiddleware",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryMiddleware",
+    "ModelRouterMiddleware",
+    "OmitFromInput",
+    "OmitFromOutput",
+    "OmitFromSchema",
+    "PlanningState",
+    "PrivateStateAttr",
+    "RetrievalToolSelectorMiddleware",
+    "RunStateAttr",
+    "SummarizationMiddleware",
+    "Todo",
+    "TodoListMiddleware",
+    "ToolCallLimitExceededError",
+    "ToolCallLimitMiddleware",
+    "ToolCallLimitState",
     "ToolCallRequest",
+    "ToolErrorMiddleware",
+    "ToolRetryMiddleware",
     "after_agent",
     "after_model",
     "before_agent",
@@ -42,3 +102,69 @@ __all__ = [
     "wrap_model_call",
     "wrap_tool_call",
 ]
+
+_HOME = {
+    "AgentMiddleware": "middleware.middleware",
+    "AgentState": "state",
+    "ClearToolUsesEdit": "middleware.context_editing",
+    "ContextEdit": "middleware.context_editing",
+    "ContextEditingMiddleware": "middleware.context_editing",
+    "Decision": "middleware.human_in_the_loop",
+    "ExtendedModelResponse": "middleware.requests",
+    "HumanInTheLoopMiddleware": "middleware.human_in_the_loop",
+    "InterruptOnConfig": "middleware.human_in_the_loop",
+    "LLMToolEmulator": "middleware.llm_tool_emulator",
+    "LLMToolSelectorMiddleware": "middleware.llm_tool_selector",
+    "ModelCallLimitExceededError": "middleware.model_call_limit",
+    "ModelCallLimitMiddleware": "middleware.model_call_limit",
+    "ModelCallLimitState": "middleware.model_call_limit",
+    "ModelCallResult": "middleware.requests",
+    "ModelChoice": "middleware.model_router",
+    "ModelFallbackMiddleware": "middleware.model_fallback",
+    "ModelRefusalMiddleware": "middleware.model_refusal",
+    "ModelRequest": "middleware.requests",
+    "ModelResponse": "middleware.requests",
+    "ModelRetryMiddleware": "middleware.model_retry",
+    "ModelRouterMiddleware": "middleware.model_router",
+    "OmitFromInput": "state",
+    "OmitFromOutput": "state",
+    "OmitFromSchema": "state",
+    "PlanningState": "middleware.todo_list",
+    "PrivateStateAttr": "state",
+    "RetrievalToolSelectorMiddleware": "middleware.retrieval_tool_selector",
+    "RunStateAttr": "state",
+    "SummarizationMiddleware": "middleware.summarization",
+    "Todo": "middleware.todo_list",
+    "TodoListMiddleware": "middleware.todo_list",
+    "ToolCallLimitExceededError": "middleware.tool_call_limit",
+    "ToolCallLimitMiddleware": "middleware.tool_call_limit",
+    "ToolCallLimitState": "middleware.tool_call_limit",
+    "ToolCallRequest": "middleware.requests",
+    "ToolErrorMiddleware": "middleware.tool_error",
+    "ToolRetryMiddleware": "middleware.tool_retry",
+    "after_agent": "middleware.decorators",
+    "after_model": "middleware.decorators",
+    "before_agent": "middleware.decorators",
+    "before_model": "middleware.decorators",
+    "dynamic_prompt": "middleware.decorators",
+    "hook_config": "middleware.middleware",
+    "wrap_model_call": "middleware.decorators",
+    "wrap_tool_call": "middleware.decorators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        from runwell.errors import nearest
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, _HOME)}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"runwell.agents.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
