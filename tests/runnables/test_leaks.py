@@ -208,6 +208,28 @@ def test_a_cancelled_batch_cancels_its_items():
     assert sorted(started) == sorted(cancelled) == [0, 1, 2, 3]
 
 
+def test_closing_waits_for_a_read_under_way_in_another_thread(caplog):
+    """A generator must not be closed while a worker thread is inside it."""
+    inside, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(chunks):
+        try:
+            yield "x"
+            inside.set()
+            assert gate.wait(10)
+            yield "y"
+        finally:
+            ended.set()
+
+    stream = (RunnableGenerator(slow) | aupper).stream("")
+    assert next(stream) == "X"
+    assert inside.wait(10)
+    threading.Timer(0.1, gate.set).start()
+    stream.close()
+    assert ended.is_set()
+    assert "left behind" not in caplog.text
+
+
 def test_a_busy_thread_is_seen():
     """Or the tests above would prove nothing."""
     before = busy()

@@ -212,6 +212,8 @@ def test_an_equal_input_is_not_called_for_again(driver):
     first["said"].append("changed by the caller")
     second = driver.invoke(cached, {"b": 1, "a": HumanMessage("hi")})
     assert second == {"said": [{"b": 1, "a": HumanMessage("hi")}]}
+    second["said"].clear()
+    assert driver.invoke(cached, {"a": HumanMessage("hi"), "b": 1})["said"]
     assert len(calls) == 1
     driver.invoke(cached, {"b": True, "a": HumanMessage("hi")})
     driver.invoke(cached, {"b": 1, "a": HumanMessage("hi", name="ann")})
