@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -86,6 +87,19 @@ def demo(
     from runwell.cli.demo import demo
 
     raise typer.Exit(demo(model, as_json))
+
+
+@app.command()
+def seats(
+    target: Annotated[str, typer.Argument(help="module:name or path/file.py:name of an agent.")],
+    html: Annotated[Path | None, typer.Option(help="Write the map here, as one page that can be searched.")] = None,
+    diff: Annotated[str | None, typer.Option(help="Another agent: print only what it answers differently.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Who decides what in an agent: every judgment, its holder, and the file and line of the code that decides."""
+    from runwell.cli.seats import seats
+
+    seats(target, html, diff, as_json)
 
 
 @app.command()

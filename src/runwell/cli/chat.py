@@ -19,6 +19,8 @@ from runwell.errors import InvalidResume, RunwellError, StorageError
 
 __all__ = ["chat"]
 
+QUESTION = "you> "
+
 
 def chat(model: str, tools: list[str], thread: str, db: str | None, system: str | None, as_json: bool) -> int:
     """Read questions until end of input; the exit status: 0, 1 after a failed answer, 3 with a question left open.
@@ -77,7 +79,7 @@ class _Chat:
             self.turn(None)
         elif state.next:
             self.say("The last answer was not finished: /continue goes on with it.")
-        while (question := self.read("you> ")) is not None:
+        while (question := self.read(QUESTION)) is not None:
             if question in ("/quit", "/exit"):
                 break
             if question == "/continue":
@@ -180,7 +182,8 @@ def _asker(person: bool) -> Callable[[str], str | None]:
 
         return plain
 
-    session: Any = None
+    questions: Any = None
+    others: Any = None
     if os.isatty(1):
         try:
             from prompt_toolkit import PromptSession
@@ -188,12 +191,13 @@ def _asker(person: bool) -> Callable[[str], str | None]:
         except ModuleNotFoundError:
             pass
         else:
-            session = PromptSession(history=FileHistory(str(_folder() / "chat_history")))
+            questions = PromptSession(history=FileHistory(str(_folder() / "chat_history")))
+            others = PromptSession()  # not every y and n belongs into the history
 
     def edited(prompt: str) -> str | None:
+        session = questions if prompt == QUESTION else others
         try:
-            # only questions go into the history, not every y and n
-            return str(session.prompt(prompt)) if session is not None and prompt == "you> " else input(prompt)
+            return input(prompt) if session is None else str(session.prompt(prompt))
         except EOFError:
             return None
 

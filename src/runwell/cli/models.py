@@ -48,8 +48,8 @@ def list_models(as_json: Json = False) -> None:
         table.add_column(column, no_wrap=True, justify="right" if column == "size" else "left")
     table.add_column("summary")
     for row in rows:
-        size, here = f"{int(str(row['size'])) / 1e6:,.0f} MB", "yes" if row["path"] else "no"
-        table.add_row(f"local:{row['name']}", str(row["kind"]), size, str(row["licence"]), here, str(row["summary"]))
+        size, fetched = f"{int(str(row['size'])) / 1e6:,.0f} MB", "yes" if row["path"] else "no"
+        table.add_row(f"local:{row['name']}", str(row["kind"]), size, str(row["licence"]), fetched, str(row["summary"]))
     out.print(table)
 
 
