@@ -96,7 +96,7 @@ class RunnableWithCache(RunnableWrapper[Input, Output]):
 
         run = CURRENT.get()
         configurable = deep_merge(run.configurable if run is not None else {}, (config or {}).get("configurable") or {})
-        asked = [type(given).__qualname__, given, _in_order(kwargs), _in_order(configurable)]
+        asked = [type(given).__qualname__, _in_order(given), _in_order(kwargs), _in_order(configurable)]
         try:
             text = to_json(asked)
         except PydanticSerializationError as error:
