@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runwell.errors import UsageError
-from runwell.persistence.stores import InMemoryStore, PostgresStore, SqliteStore
+from runwell.errors import UnserializableType, UsageError
+from runwell.persistence.stores import AsyncBatchedBaseStore, InMemoryStore, PostgresStore, SqliteStore
 from runwell.persistence.stores.fields import get_text_at_path
 from runwell.persistence.stores.filters import OPERATORS, matches
 from runwell.persistence.stores.namespaces import above, joined, split
@@ -91,6 +91,47 @@ def test_a_store_written_in_one_colour_has_both() -> None:
         BaseStore().batch([GetOp(("a",), "k")])
     with pytest.raises(UsageError, match="batch"):
         asyncio.run(BaseStore().abatch([GetOp(("a",), "k")]))
+
+
+class Batched(AsyncBatchedBaseStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = InMemoryStore()
+        self.sizes: list[int] = []
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        ops = list(ops)
+        self.sizes.append(len(ops))
+        await asyncio.sleep(0)
+        return self.inner.batch(ops)
+
+
+def test_calls_of_one_turn_of_the_loop_go_out_as_one_batch() -> None:
+    store = Batched()
+
+    async def use() -> None:
+        await asyncio.gather(*(store.aput(("a",), f"{n}", {"n": n}) for n in range(50)))
+        assert store.sizes == [50]
+        one, none, found = await asyncio.gather(
+            store.aget(("a",), "3"), store.aget(("a",), "x"), store.asearch(("a",), limit=2)
+        )
+        assert one is not None
+        assert (one.value, none, len(found)) == ({"n": 3}, None, 2)
+        assert store.sizes == [50, 3]
+        results = await asyncio.gather(
+            store.aput(("a",), "ok", {"n": 1}), store.aput(("a",), "bad", {"x": object()}), return_exceptions=True
+        )
+        assert results[0] is None
+        assert isinstance(results[1], UnserializableType)
+        assert await store.aget(("a",), "ok") is not None
+
+    asyncio.run(use())
+    assert store.get(("a",), "4") is not None
+    asyncio.run(use_once_more(store))
+
+
+async def use_once_more(store: BaseStore) -> None:
+    assert await store.aget(("a",), "4") is not None
 
 
 def test_a_store_and_a_saver_share_a_file(tmp_path: Path) -> None:

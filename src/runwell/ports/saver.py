@@ -104,6 +104,9 @@ GONE: Any = type("Gone", (), {"__repr__": lambda self: "GONE", "__slots__": ()})
 class CheckpointSaver(Protocol):
     """The port. Every method may be a plain function or `async`; a saver has each once.
 
+    A saver may also have `take(thread_id, *, hold_s, force) -> int` and `release(thread_id, attempt)`; it then heeds
+    `Commit.fence`, and `save_task` takes `fence=`. Runwell's own have.
+
     `types` is the graph's own allow-list (classes reachable from its schemas), added to the saver's.
     """
 

@@ -230,7 +230,7 @@ class BaseStore:
         return cast("Item | None", self.batch([self._get(namespace, key, refresh_ttl)])[0])
 
     async def aget(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
-        return cast("Item | None", (await self.abatch([self._get(namespace, key, refresh_ttl)]))[0])
+        return cast("Item | None", await self._one(self._get(namespace, key, refresh_ttl)))
 
     def put(
         self,
@@ -253,14 +253,14 @@ class BaseStore:
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        await self.abatch([self._put(namespace, key, value, index, ttl)])
+        await self._one(self._put(namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         """Remove an item; no error when there is none."""
         self.batch([PutOp(tuple(namespace), key, None)])
 
     async def adelete(self, namespace: Namespace, key: str) -> None:
-        await self.abatch([PutOp(tuple(namespace), key, None)])
+        await self._one(PutOp(tuple(namespace), key, None))
 
     def search(
         self,
@@ -293,7 +293,7 @@ class BaseStore:
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         op = self._search(namespace_prefix, query, filter, limit, offset, refresh_ttl)
-        return cast("list[SearchItem]", (await self.abatch([op]))[0])
+        return cast("list[SearchItem]", await self._one(op))
 
     def list_namespaces(
         self,
@@ -318,7 +318,10 @@ class BaseStore:
         offset: int = 0,
     ) -> list[Namespace]:
         op = _list_op(prefix, suffix, max_depth, limit, offset)
-        return cast("list[Namespace]", (await self.abatch([op]))[0])
+        return cast("list[Namespace]", await self._one(op))
+
+    async def _one(self, op: Op) -> Result:
+        return (await self.abatch([op]))[0]
 
     def _refresh(self, asked: bool | None) -> bool:
         return (self.ttl_config or {}).get("refresh_on_read", True) if asked is None else asked

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.errors import InvalidNamespaceError
+    from runwell.persistence.stores.batched import AsyncBatchedBaseStore
     from runwell.persistence.stores.fields import get_text_at_path
     from runwell.persistence.stores.filters import matches
     from runwell.persistence.stores.memory import InMemoryStore
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "AsyncBatchedBaseStore": "runwell.persistence.stores.batched",
     "AsyncPostgresStore": "runwell.persistence.stores.postgres",
     "AsyncSqliteStore": "runwell.persistence.stores.sqlite",
     "BaseStore": "runwell.ports.store",
@@ -50,6 +52,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AsyncBatchedBaseStore",
     "AsyncPostgresStore",
     "AsyncSqliteStore",
     "BaseStore",
