@@ -109,10 +109,12 @@ class Stuck(Runnable):
     def __init__(self, asynchronous):
         self.go = threading.Event()
         self.cancelled = threading.Event()
+        self.started = False
         self.asynchronous = asynchronous
 
     def part(self):
         async def wait(x):
+            self.started = True
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -151,9 +153,9 @@ def test_a_call_is_given_up_on(stuck, driver):
     began = time.monotonic()
     with pytest.raises(NodeTimeoutError, match=r"'stuck' took longer than its timeout of 0.05 s") as caught:
         driver.invoke(stuck.part().with_timeout(0.05), 1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # it would wait for 20 s
     assert isinstance(caught.value, TimeoutError)
-    if stuck.asynchronous:
+    if stuck.asynchronous and stuck.started:  # on a busy machine it may be given up on before it begins
         assert stuck.cancelled.wait(5)
 
 
