@@ -49,8 +49,10 @@ bench: $(DEV) $(PEERS) ## Measure against the peers (ONLY='chain.*' SCALE=0.1 RE
 		--json benchmarks/results/latest.json --markdown benchmarks/results/latest.md
 
 .PHONY: docs
-docs: $(DEV) ## Write the pages that are made from the code (docs/errors.md)
+docs: $(DEV) ## Write the pages that are made from the code (docs/errors.md, docs/cli.md, docs/agents/who-decides-what.md)
 	@$(BIN)/python scripts/error_pages.py --write
+	@$(BIN)/python scripts/cli_page.py --write
+	@$(BIN)/python scripts/seat_pages.py --write
 
 .PHONY: install
 install: $(DEV) ## Make .venv with runwell (editable), its extras and the tools of development

@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     path
-    for folder in (".", "docs", "design", "examples", "benchmarks")
+    for folder in (".", "docs", "docs/agents", "design", "examples", "benchmarks")
     for path in sorted((ROOT / folder).glob("*.md"))
 ]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)

@@ -77,11 +77,13 @@ show();
 
 def summary(seats: SeatMap) -> str:
     """How many seats there are, and who holds how many of those that come up."""
-    counts: dict[str, int] = {}
+    held: dict[str, int] = {}
     for row in seats:
-        who = row.holder if row.status == "held" else UNHELD[row.status]
-        counts[who] = counts.get(who, 0) + 1
-    return f"{len(seats)} seats: " + ", ".join(f"{count} {who}" for who, count in counts.items()) + "."
+        if row.status == "held":
+            held[row.holder] = held.get(row.holder, 0) + 1
+    idle, nobody = (sum(row.status == status for row in seats) for status in ("idle", "nobody"))
+    who = ", ".join(f"{holder} {count}" for holder, count in held.items())
+    return f"{len(seats)} seats: held by {who}; {idle} do not come up; at {nobody} nobody asks."
 
 
 def html(seats: SeatMap) -> str:

@@ -88,7 +88,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 
         names = ", ".join(sorted(self.interrupt_on)) or "none"
         some = sorted(name for name, config in self.interrupt_on.items() if "when" in config)
-        asked = f" of {', '.join(some)} only when a predicate says so" if some else ""
+        asked = f", of {', '.join(some)} only when a predicate says so" if some else ""
         yield Held("D1", f"Calls of {names} wait for a person; others run.", self.after_model)
         yield Held("D9", f"Calls of {names} do{asked}.", self._needs_review)
         allowed = "; ".join(f"{name}: {', '.join(self._allowed(name))}" for name in sorted(self.interrupt_on))

@@ -53,7 +53,7 @@ def delegation(at: Facts) -> Iterator[Held]:
     facts = named(f"{key}={value}" for key, value in sorted(profile.items()))
     yield Held(
         "I2",
-        facts if profile else "Nothing: the model has no profile.",
+        f"{facts}." if profile else "Nothing: the model has no profile.",
         "runwell.models.profile:profile_of",
         status="held" if profile else "nobody",
     )

@@ -39,7 +39,7 @@ def limits(at: Facts) -> Iterator[Held]:
     )
     for seat in ("F4", "F5", "F6"):
         yield Held(seat, "Nothing is summarised.", f"{NODE}_request", status="idle")
-    yield Held("F7", "None.", f"{NODE}_request", status="idle")
+    yield Held("F7", "No result is blanked.", f"{NODE}_request", status="idle")
     calls = budget.model_calls
     yield Held(
         "F8",

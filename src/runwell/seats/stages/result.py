@@ -53,7 +53,7 @@ def result(at: Facts) -> Iterator[Held]:
     )
     yield Held(
         "G7",
-        "None, unless they are equal." if tools else "There is only ever one.",
+        "Not one of them, unless they are equal." if tools else "There is only ever one.",
         f"{NODE}_structured",
         status="held" if tools else "idle",
     )

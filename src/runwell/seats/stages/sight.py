@@ -23,7 +23,7 @@ def sight(at: Facts) -> Iterator[Held]:
     elif setup.system is not None:
         yield Held("B1", f"{len(setup.system.text)} characters before the history; never stored.", request)
     else:
-        yield Held("B1", "None.", request)
+        yield Held("B1", "There are none.", request)
     yield Held(
         "B2", "Whole, unless a hook that D2 names changes it." if at.hooked("wrap_model_call") else "Whole.", request
     )
