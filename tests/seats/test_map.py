@@ -217,7 +217,7 @@ def test_places_are_short_and_stand_in_the_package() -> None:
         ("native", "B7", "code", "held", "As the provider's response format: Answer"),
         ("native", "G5", "code", "held", "By the provider's own"),
         ("native", "G6", "code", "held", "asked again"),
-        ("hooked", "A4", "code", "held", "Watching, Declaring may swap it"),
+        ("hooked", "A4", "code", "held", "Watching may swap it"),
         ("hooked", "C2", "code", "held", "Watching.before_model may go to end instead"),
         ("hooked", "D1", "code", "held", "Watching stands around each call"),
         ("hooked", "D2", "code", "held", "Declaring looks at it"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.errors import InvalidInput
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.provider_tool import ProviderTool
@@ -75,9 +76,13 @@ class Facts:
     # -- middleware
 
     def hooked(self, *hooks: str) -> list[Any]:
-        """The middleware that has one of these hooks, each once, in the order given."""
+        """The middleware that has one of these hooks and does not say what it is for, in the order given."""
         with_hook = {id(hook.owner) for name in hooks for hook in self.setup.hooks[name]}
-        return [each for each in self.setup.middleware if id(each) in with_hook]
+        return [
+            each
+            for each in self.setup.middleware
+            if id(each) in with_hook and type(each).seats is AgentMiddleware.seats
+        ]
 
 
 def named(names: Iterable[Any], none: str = "none") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -12,6 +12,7 @@ from runwell.agents.middleware.requests import ModelRequest
 from runwell.effects import flow
 from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
+from runwell.ports.seat import Held
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 
@@ -126,6 +127,14 @@ class ContextEditingMiddleware(AgentMiddleware):
         self.readable = readable
         self.tools = (_reader(),) if readable else ()
         self._size = RequestSize()
+
+    def seats(self) -> Iterable[Held]:
+        for edit in self.edits:
+            if isinstance(edit, ClearToolUsesEdit):
+                answer = f"Past {edit.trigger:,} tokens all but the newest {edit.keep}; the stored history stays whole."
+            else:
+                answer = f"As {type(edit).__name__} says; the stored history stays whole."
+            yield Held("F7", answer, edit)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -14,6 +14,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import HumanMessage, ToolMessage
+from runwell.ports.seat import Held
 
 __all__ = ["LLMToolEmulator"]
 
@@ -44,6 +45,10 @@ class LLMToolEmulator(AgentMiddleware):
 
     def check(self, tools: dict[str, Any]) -> None:
         check_tools(self.tool_names, tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        names = "every tool" if self.tool_names is None else ", ".join(sorted(self.tool_names))
+        yield Held("E13", f"{self.name}: a model makes up what {names} gives.", self.wrap_tool_call, "model", adds=True)
 
     @flow
     async def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:

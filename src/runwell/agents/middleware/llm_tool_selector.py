@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NotRequired
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -17,6 +17,7 @@ from runwell.effects import Call, flow
 from runwell.errors import OutputParserException
 from runwell.messages.message import HumanMessage, SystemMessage
 from runwell.ports.command import Command
+from runwell.ports.seat import Held
 
 __all__ = ["LLMToolSelectorMiddleware", "ToolSelectionState"]
 
@@ -60,6 +61,12 @@ class LLMToolSelectorMiddleware(AgentMiddleware):
 
     def check(self, tools: dict[str, Any]) -> None:
         check_tools(self.always_include, tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        whose = "the agent's own model" if self.model is None else "a model of its own"
+        most = "" if self.max_tools is None else f" at most {self.max_tools},"
+        answer = f"A selection:{most} chosen by {whose} for each question."
+        yield Held("B5", answer, self.wrap_model_call, "llm" if self.model is None else "model")
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NotRequired
 
 from runwell.agents.middleware.middleware import AgentMiddleware, hook_config
 from runwell.agents.state import AgentState, PrivateStateAttr, RunStateAttr
 from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ModelCallLimitExceededError", "ModelCallLimitMiddleware", "ModelCallLimitState", "positive_limits"]
 
@@ -63,6 +65,12 @@ class ModelCallLimitMiddleware(AgentMiddleware):
 
     def needs_checkpointer(self) -> str | None:
         return None if self.thread_limit is None else f"{self.name} counts model calls of the whole thread"
+
+    def seats(self) -> Iterable[Held]:
+        limits = (("a run", self.run_limit), ("a thread", self.thread_limit))
+        said = ", ".join(f"{what} {limit:,}" for what, limit in limits if limit is not None)
+        then = "it ends" if self.exit_behavior == "end" else "an error"
+        yield Held("F8", f"{self.name}: {said}; then {then}.", self.before_model, adds=True)
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -17,6 +17,7 @@ from runwell.errors import (
     ModelOverloaded,
     ModelRateLimitError,
 )
+from runwell.ports.seat import Held
 
 __all__ = ["ModelFallbackMiddleware", "another_may_do"]
 
@@ -42,6 +43,11 @@ class ModelFallbackMiddleware(AgentMiddleware):
     def __init__(self, first_model: Any, *additional_models: Any, on: RetryOn = another_may_do) -> None:
         self.models = as_models([first_model, *additional_models], self.name)
         self._on = one_of(on, "on")
+
+    def seats(self) -> Iterable[Held]:
+        answer = f"{len(self.models)} more models in turn, for errors that another may not have."
+        yield Held("H4", answer, self.wrap_model_call)
+        yield Held("A4", "Another model may answer where one fails (H4).", self.wrap_model_call, adds=True)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

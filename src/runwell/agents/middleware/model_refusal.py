@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput, ModelRefusalError
 from runwell.messages.message import AIMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ModelRefusalMiddleware", "is_refusal"]
 
@@ -58,6 +59,15 @@ class ModelRefusalMiddleware(AgentMiddleware):
         self.on_refusal = on_refusal
         self.message = message
         self._detect = callee(detect, cheap=True)
+
+    def seats(self) -> Iterable[Held]:
+        then = {"error": "an error", "message": "a message of the program's", "keep": "the refusal stands"}
+        answer = f"A refusal is no answer: {len(self.models)} more models are asked, then {then[self.on_refusal]}."
+        yield Held("G1", answer, self._detect, adds=True)
+        if self.models:
+            yield Held(
+                "H4", f"{self.name}: {len(self.models)} more models, for refusals.", self.wrap_model_call, adds=True
+            )
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

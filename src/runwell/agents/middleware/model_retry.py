@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ModelRetryMiddleware"]
 
@@ -46,6 +47,11 @@ class ModelRetryMiddleware(AgentMiddleware):
         self._attempts = Attempts(max_retries, retry_on, backoff_factor, initial_delay, max_delay, jitter)
         self.max_retries = max_retries
         self.on_failure = on_failure
+
+    def seats(self) -> Iterable[Held]:
+        answer = f"Model calls {self.max_retries} times, in place of the model's own retries."
+        yield Held("E7", answer, self.wrap_model_call, adds=True)
+        yield Held("E8", f"{answer[:-1]}; Retry-After is waited out.", self.wrap_model_call)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

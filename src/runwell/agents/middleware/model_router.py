@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from runwell.agents.middleware.requests import ModelRequest
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput
+from runwell.ports.seat import Held
 
 __all__ = ["ModelChoice", "ModelRouterMiddleware"]
 
@@ -80,7 +81,13 @@ class ModelRouterMiddleware(AgentMiddleware):
                         hint=f"Pass ModelChoice(..., {prefer}=...).",
                     )
             self.choices.sort(key=lambda each: getattr(each, prefer))
+        self.prefer = prefer
         self._size = RequestSize(token_counter)
+
+    def seats(self) -> Iterable[Held]:
+        by = {"order": "the first", "cost": "the cheapest", "latency": "the fastest"}[self.prefer]
+        answer = f"Each call goes to {by} of {len(self.choices)} models that fits, else to the agent's own."
+        yield Held("A4", answer, self.wrap_model_call)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from runwell.agents.middleware.bm25 import BM25
@@ -14,6 +14,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
+from runwell.ports.seat import Held
 
 __all__ = ["RetrievalToolSelectorMiddleware"]
 
@@ -51,6 +52,11 @@ class RetrievalToolSelectorMiddleware(AgentMiddleware):
 
     def check(self, tools: dict[str, Any]) -> None:
         check_tools(self.always_include, tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        how = "shared words" if self._rank is None else "a ranking of the program's"
+        answer = f"A selection: the best {self.max_tools} by {how}; no model is asked."
+        yield Held("B5", answer, self.wrap_model_call if self._rank is None else self._rank)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

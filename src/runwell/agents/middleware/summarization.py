@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -23,6 +23,7 @@ from runwell.messages.message import (
 )
 from runwell.messages.transcript import get_buffer_string
 from runwell.ports.command import Command
+from runwell.ports.seat import Held
 
 __all__ = ["SummarizationMiddleware"]
 
@@ -104,6 +105,15 @@ class SummarizationMiddleware(AgentMiddleware):
         self._part_chars = (trim_tokens_to_summarize or (window or 2 * DEFAULT_PART) // 2) * CHARS_PER_TOKEN
         self._size = RequestSize(token_counter)
         self._ask = callee(hidden(self.model))
+
+    def seats(self) -> Iterable[Held]:
+        sizes = " or ".join(f"{size:,} {kind}" for kind, size in self.trigger)
+        yield Held("B2", "Older messages are replaced by their summary (F4).", self.wrap_model_call)
+        yield Held("F3", "It is summarised and asked once more.", self.wrap_model_call, adds=True)
+        yield Held("F4", f"Past {sizes}, or when the provider says that it does not fit.", self.wrap_model_call)
+        yield Held("F5", "What a model writes, having read all that is dropped.", self._shorter, "model")
+        kind, size = self.keep
+        yield Held("F6", f"The newest {size:,} {kind}; a call and its results stay together.", self._shorter)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

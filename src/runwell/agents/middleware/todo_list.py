@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from runwell.agents.history import open_calls
@@ -14,6 +14,7 @@ from runwell.effects import flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import ToolMessage
 from runwell.ports.command import Command
+from runwell.ports.seat import Held
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 
@@ -61,6 +62,10 @@ class TodoListMiddleware(AgentMiddleware):
         self.system_prompt = system_prompt
         self.tool_description = tool_description
         self.tools = (_write_todos(tool_description),)
+
+    def seats(self) -> Iterable[Held]:
+        answer = f"{self.name} adds {len(self.system_prompt)} characters on keeping a list."
+        yield Held("B1", answer, self.wrap_model_call, adds=True)
 
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NotRequired
 
 from runwell.agents.history import open_calls
@@ -11,6 +12,7 @@ from runwell.agents.middleware.transient import check_tools
 from runwell.agents.state import AgentState, PrivateStateAttr, RunStateAttr
 from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage, ToolMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ToolCallLimitExceededError", "ToolCallLimitMiddleware", "ToolCallLimitState"]
 
@@ -73,6 +75,13 @@ class ToolCallLimitMiddleware(AgentMiddleware):
     def check(self, tools: dict[str, Any]) -> None:
         if self.tool_name is not None:
             check_tools(frozenset((self.tool_name,)), tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        limits = (("a run", self.run_limit), ("a thread", self.thread_limit))
+        said = ", ".join(f"{what} {limit:,}" for what, limit in limits if limit is not None)
+        then = {"continue": "the excess is answered with an error", "end": "it ends", "error": "an error"}
+        answer = f"Calls of {self.tool_name or 'all tools'}: {said}; then {then[self.exit_behavior]}."
+        yield Held("F9", answer, self.after_model, adds=True)
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:

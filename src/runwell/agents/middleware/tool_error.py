@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import ToolMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ToolErrorMiddleware"]
 
@@ -47,6 +48,12 @@ class ToolErrorMiddleware(AgentMiddleware):
 
     def check(self, tools: dict[str, Any]) -> None:
         check_tools(self.tool_names, tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        names = "every tool" if self.tool_names is None else ", ".join(sorted(self.tool_names))
+        kinds = ", ".join(kind.__name__ for kind in self._kinds)
+        answer = f"{self.name} comes before that: the model hears {kinds} of {names}."
+        yield Held("E3", answer, self.wrap_tool_call, adds=True)
 
     @flow
     async def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import ToolMessage
+from runwell.ports.seat import Held
 
 __all__ = ["ToolRetryMiddleware"]
 
@@ -51,6 +52,11 @@ class ToolRetryMiddleware(AgentMiddleware):
 
     def check(self, tools: dict[str, Any]) -> None:
         check_tools(self.tool_names, tools, self.name)
+
+    def seats(self) -> Iterable[Held]:
+        safe = "all tools but those declared destructive or not idempotent"
+        names = safe if self.tool_names is None else ", ".join(sorted(self.tool_names))
+        yield Held("E7", f"Calls of {names} {self.max_retries} times.", self.wrap_tool_call, adds=True)
 
     @flow
     async def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:

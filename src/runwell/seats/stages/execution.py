@@ -51,10 +51,10 @@ def execution(at: Facts) -> Iterator[Held]:
     yield Held("E6", "They are awaited and their answers kept.", "runwell.graph.engine:Run._step", status=here)
     retries = getattr(at.model, "max_retries", None)
     policy = getattr(type(at.model), "retry_policy", None)
-    tried = f"Model calls {retries} times" if retries else "No model call"
+    tried = f"Model calls {retries} times, if the failure may pass" if retries else "Model calls are not"
     yield Held(
         "E7",
-        f"{tried}, if the failure may pass; no tool.",
+        f"{tried}; tool calls only where it says so here.",
         policy if policy is not None else type(at.model),
         status="held" if retries else "nobody",
     )
