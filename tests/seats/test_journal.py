@@ -8,7 +8,18 @@ import pytest
 from pydantic import BaseModel
 
 from runwell.agents import AgentLimits, Budget, create_agent
-from runwell.errors import BudgetExceeded, StructuredOutputError, ToolError
+from runwell.agents.middleware import (
+    ClearToolUsesEdit,
+    ContextEditingMiddleware,
+    ModelCallLimitMiddleware,
+    ModelFallbackMiddleware,
+    ModelRefusalMiddleware,
+    ModelRetryMiddleware,
+    ModelRouterMiddleware,
+    RetrievalToolSelectorMiddleware,
+    ToolErrorMiddleware,
+)
+from runwell.errors import BudgetExceeded, ModelOverloaded, StructuredOutputError, ToolError
 from runwell.graph import Command
 from runwell.messages import AIMessage, HumanMessage
 from runwell.observe import DecisionLog, observing
@@ -35,6 +46,12 @@ def add(a: int, b: int) -> int:
 def fetch(url: str) -> str:
     """Fetch a page."""
     raise ToolError("404") if url == "gone" else ValueError("a bug")
+
+
+@tool
+def page() -> str:
+    """A long page."""
+    return "word " * 500
 
 
 class Answer(BaseModel):
@@ -158,6 +175,33 @@ def test_d9_d10_each_review_and_each_verdict_is_told_once(run: Any) -> None:
     assert [each.outcome for each in log.of("D9")] == ["waved through", "review"]
     (one,) = log.of("D10")
     assert (one.outcome, one.reason, one.holder) == ("reject", "too much", "human")
+
+
+def test_middleware_tells_what_it_decided(run: Any) -> None:
+    """A4, B5, E7, F7, F8, G1 and H4 are told by the middleware that takes them."""
+
+    def of(seat: str, responses: list[Any], *tools: Any, middleware: Any, raises: Any = None) -> list[Any]:
+        log = taken(run, responses, [add, fetch, *tools], middleware=[middleware], raises=raises)
+        return [(each.outcome, each.holder) for each in log.of(seat)]
+
+    backup = FakeChatModel(responses=["hello"], cycle=True)
+    assert of("H4", [ModelOverloaded("busy")], middleware=ModelFallbackMiddleware(backup)) == [
+        ("another model", "code")
+    ]
+    retry = ModelRetryMiddleware(initial_delay=0)
+    assert of("E7", [ModelOverloaded("busy"), "hi"], middleware=retry) == [("again in 0.0 s", "code")]
+    assert [holder for _, holder in of("A4", [], middleware=ModelRouterMiddleware([backup]))] == ["code"]
+    chosen = of("B5", ["hi"], middleware=RetrievalToolSelectorMiddleware(max_tools=1))
+    assert [(len(names), holder) for names, holder in chosen] == [(1, "code")]
+    refused = AIMessage("no", response_metadata={"finish_reason": "refusal"})
+    assert of("G1", [refused], middleware=ModelRefusalMiddleware(backup)) == [("refusal", "code")]
+    limit = ModelCallLimitMiddleware(run_limit=1)
+    assert of("F8", [asks(call("add", a=1, b=2))], middleware=limit) == [("end", "code")]
+    clear = ContextEditingMiddleware([ClearToolUsesEdit(trigger=1, keep=0)])
+    calls = [asks(call("page")), asks(call("page", "2")), "done"]
+    assert ("edited", "code") in of("F7", calls, page, middleware=clear)
+    told = of("E3", [asks(call("fetch", url="x")), "hm"], middleware=ToolErrorMiddleware(ValueError))
+    assert told == [("told", "code")]
 
 
 def test_a_log_is_attached_around_code_and_can_be_cleared() -> None:

@@ -293,7 +293,8 @@ _ALL = (
     ),
     Seat(
         "E7", "Is a failed step tried again?", "RULING", "code",
-        "Model calls that failed for a passing reason are; tools are not, unless a middleware or the tool does.",
+        "Model calls that failed for a passing reason are, twice; so are calls of idempotent tools. model_retry= and "
+        "tool_retry= say otherwise.",
     ),
     Seat(
         "E8", "Is a rate-limited model call tried again?", "RULING", "code",
@@ -322,8 +323,9 @@ _ALL = (
     ),
     Seat(
         "F3", "What if the conversation outgrows the model?", "RULING", "code",
-        "The provider's refusal becomes ContextOverflow, which says by how much.",
-        "measuring before the call, and the policies trim and summarize",
+        "The provider's refusal becomes ContextOverflow, which says by how much; a middleware may summarise and ask "
+        "again.",
+        "measuring before the call",
     ),
     Seat("F4", "When is old conversation summarised?", "RULING", "code", "When a middleware's trigger is reached."),
     Seat("F5", "What does the summary say?", "RULING", "llm", "What a model writes, having seen all that is dropped."),
@@ -391,7 +393,7 @@ _ALL = (
     ),
     Seat(
         "H4", "Does another model answer when the call fails?", "RULING", "code",
-        "Only where fallbacks are given.", "fallbacks=",
+        "Only where fallbacks= or a middleware names others; never for errors of the program.",
     ),
     Seat("H5", "Is an MCP server's report believed?", "RULING", "external", "Yes; checked against its schema.", _MCP),
     Seat(

@@ -12,6 +12,7 @@ from runwell.agents.middleware.requests import ModelRequest
 from runwell.effects import flow
 from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
@@ -148,6 +149,8 @@ class ContextEditingMiddleware(AgentMiddleware):
         if edited is not request.messages:
             if self.readable and len(edited) == len(request.messages):
                 edited = [_pointed(new, old) for new, old in zip(edited, request.messages, strict=True)]
+            if watched():
+                record_decision("F7", "edited", "the request is past the trigger of an edit", "code")
             request = request.override(messages=edited)
         return await handler(request)
 

@@ -16,6 +16,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import OutputParserException
 from runwell.messages.message import HumanMessage, SystemMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 from runwell.ports.seat import Held
 
@@ -80,6 +81,9 @@ class LLMToolSelectorMiddleware(AgentMiddleware):
         chosen = await self._choose(request, question, candidates)
         if chosen is None:
             return await handler(request)
+        if watched():
+            holder = "llm" if self.model is None else "model"
+            record_decision("B5", chosen, f"chosen for this question among {len(candidates)}", holder)
         response = await handler(with_only(request, candidates, chosen))
         update = {"tool_selection": {"question": question.id, "names": chosen}}
         return ExtendedModelResponse(response, Command(update=update))

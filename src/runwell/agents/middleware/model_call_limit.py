@@ -9,6 +9,7 @@ from runwell.agents.middleware.middleware import AgentMiddleware, hook_config
 from runwell.agents.state import AgentState, PrivateStateAttr, RunStateAttr
 from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ModelCallLimitExceededError", "ModelCallLimitMiddleware", "ModelCallLimitState", "positive_limits"]
@@ -78,6 +79,8 @@ class ModelCallLimitMiddleware(AgentMiddleware):
             used = state.get(f"{kind}_model_call_count") or 0
             if limit is None or used < limit:
                 continue
+            if watched():
+                record_decision("F8", self.exit_behavior, f"{used} of {limit} model calls of the {kind}", "code")
             text = f"Model call limit of the {kind} is reached: {used} of {limit}."
             if self.exit_behavior == "error":
                 raise ModelCallLimitExceededError(

@@ -17,6 +17,7 @@ from runwell.errors import (
     ModelOverloaded,
     ModelRateLimitError,
 )
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ModelFallbackMiddleware", "another_may_do"]
@@ -61,5 +62,8 @@ class ModelFallbackMiddleware(AgentMiddleware):
                     for note in notes:
                         error.add_note(note)
                     raise
+                if watched():
+                    reason = f"{changed.model!r:.100} failed: {type(error).__name__}"
+                    record_decision("H4", "another model", reason, "code")
                 notes.append(f"before that, {changed.model!r:.100} failed: {type(error).__name__}: {error!s:.300}")
         raise AssertionError("the last model either answers or raises")  # pragma: no cover

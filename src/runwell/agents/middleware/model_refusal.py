@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput, ModelRefusalError
 from runwell.messages.message import AIMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ModelRefusalMiddleware", "is_refusal"]
@@ -83,6 +84,8 @@ class ModelRefusalMiddleware(AgentMiddleware):
             reply = response.result[-1]
             if not isinstance(reply, AIMessage) or not await Call(self._detect, reply):
                 return response
+            if watched():
+                record_decision("G1", "refusal", f"{changed.model!r:.100} declined to answer", "code")
             refused = ModelRefusalError(
                 f"{changed.model!r:.100} declined to answer: {reply.text!r:.300}",
                 hint="Give ModelRefusalMiddleware another model, or on_refusal='message'.",

@@ -14,6 +14,7 @@ from runwell.agents.middleware.requests import ModelRequest
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ModelChoice", "ModelRouterMiddleware"]
@@ -98,6 +99,8 @@ class ModelRouterMiddleware(AgentMiddleware):
                 if size > choice.max_input_tokens:
                     continue
             if choice._when is None or await Call(choice._when, request):
+                if watched():
+                    record_decision("A4", str(choice.model)[:200], f"it fits, and {self.prefer} prefers it", "code")
                 return await handler(request_for(request, choice.model))
         _log.info(
             "none of %d choices fits a request of %s tokens; the agent's own model is asked", len(self.choices), size

@@ -14,6 +14,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["RetrievalToolSelectorMiddleware"]
@@ -71,7 +72,10 @@ class RetrievalToolSelectorMiddleware(AgentMiddleware):
                 raise InvalidInput(f"rank gave {sorted(map(str, unknown))}, which it was not asked about.")
         else:
             ranked = self._by_words(query, candidates)
-        return await handler(with_only(request, candidates, ranked[: self.max_tools]))
+        chosen = ranked[: self.max_tools]
+        if watched():
+            record_decision("B5", chosen, f"the best {self.max_tools} of {len(candidates)}", "code")
+        return await handler(with_only(request, candidates, chosen))
 
     def _by_words(self, query: str, candidates: list[Any]) -> list[str]:
         known = self._index

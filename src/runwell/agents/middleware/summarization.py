@@ -22,6 +22,7 @@ from runwell.messages.message import (
     new_id,
 )
 from runwell.messages.transcript import get_buffer_string
+from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 from runwell.ports.seat import Held
 
@@ -182,6 +183,9 @@ class SummarizationMiddleware(AgentMiddleware):
                 raise
             _log.warning("the summary of %d messages failed, all are kept: %s", len(older), error)
             return None
+        if watched():
+            why = "the conversation does not fit" if forced else "it is past the trigger"
+            record_decision("F4", f"{len(older)} messages summarised", why, "code")
         marks = {"from": "runwell", "summary_of": [message.id for message in older]}
         said = f"Summary of the conversation so far:\n\n{text}"
         return older, [HumanMessage(said, id=new_id(), additional_kwargs=marks), *tail]

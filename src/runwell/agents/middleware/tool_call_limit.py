@@ -12,6 +12,7 @@ from runwell.agents.middleware.transient import check_tools
 from runwell.agents.state import AgentState, PrivateStateAttr, RunStateAttr
 from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage, ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ToolCallLimitExceededError", "ToolCallLimitMiddleware", "ToolCallLimitState"]
@@ -93,6 +94,8 @@ class ToolCallLimitMiddleware(AgentMiddleware):
         if used + len(counted) <= limit:
             return self._after(state, len(counted))
         text = f"The limit of {limit} calls of {self.tool_name or 'tools'} in this {kind} is reached"
+        if watched():
+            record_decision("F9", self.exit_behavior, f"{used} of {limit} are used, {len(counted)} more asked", "code")
         if self.exit_behavior == "error":
             raise ToolCallLimitExceededError(
                 f"{text}: {used} are used, and the model asks for {len(counted)} more.",

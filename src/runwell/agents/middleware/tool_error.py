@@ -12,6 +12,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import ToolMessage
+from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 
 __all__ = ["ToolErrorMiddleware"]
@@ -68,6 +69,10 @@ class ToolErrorMiddleware(AgentMiddleware):
                 said = await Call(callee(said, cheap=True), error, request)
                 if said is None:
                     raise
+            if watched():
+                reason = f"{type(error).__name__} in call {call['id']!r} of {call['name']!r}, by {self.name}"
+                record_decision("E3", "told", reason, "code")
+            if callable(self.handle_tool_errors):
                 if isinstance(said, ToolMessage):
                     return said
             elif not isinstance(said, str):

@@ -9,6 +9,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, Sleep, flow
 from runwell.errors import InvalidInput, NodeTimeoutError, OutsideError
 from runwell.models.retry import RetryPolicy
+from runwell.observe.run import record_decision, watched
 
 __all__ = ["Attempts", "RetryOn", "is_transient", "one_of"]
 
@@ -85,6 +86,10 @@ class Attempts:
                         error.add_note(f"tried {attempt} times")
                     raise
                 pause = self._policy.wait_s(attempt, error)
+                if watched():
+                    record_decision(
+                        "E7", f"again in {pause:.1f} s", f"{type(error).__name__}, attempt {attempt}", "code"
+                    )
             attempt += 1
             if pause:
                 await Sleep(pause)
