@@ -290,6 +290,31 @@ def test_review_with_a_predicate_says_so() -> None:
     assert "look: edit" in found["D10"].answer
 
 
+def test_what_stands_around_an_agent_or_its_model_is_seen_through() -> None:
+    agent = create_agent(model(max_retries=3), [look])
+    assert seats_of(agent.with_config(tags=["a"])).diff(agent) == []
+    retried = create_agent(model().with_retry(stop_after_attempt=4), [look]).seats()
+    assert "FakeChatModel chooses" in retried["C1"].answer.replace("fake (FakeChatModel)", "FakeChatModel")
+    assert "4 attempts in all" in retried["E7"].answer
+    assert retried["E7"].status == "held"
+    backed = create_agent(model().with_fallbacks([model()]).with_config(tags=["a"]), [look]).seats()
+    assert (backed["H4"].answer, backed["H4"].status) == ("Then FakeChatModel.", "held")
+
+
+def test_the_map_tells_no_secrets() -> None:
+    class Reached(FakeChatModel):
+        base_url: str = ""
+        api_key: str = ""
+
+    agent = create_agent(
+        Reached(responses=["hi"], base_url="https://ann:tulip@models.example/v1", api_key="a-key-of-mine"),
+        system_prompt="The launch code is rosebud.",
+    )
+    found = agent.seats()
+    assert found["A3"].answer == "Straight to https://***@models.example/v1."
+    assert not re.search("tulip|a-key-of-mine|rosebud", found.to_html() + found.to_markdown())
+
+
 def test_only_an_agent_has_seats() -> None:
     graph: Any = StateGraph(Words)
     graph.add_node("one", lambda state: {})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from runwell.cli.screen import err, one_line, out, print_json
 from runwell.cli.target import load
-from runwell.errors import InvalidInput
 
 if TYPE_CHECKING:
     from runwell.seats.seat_map import SeatMap
@@ -30,11 +29,9 @@ def seats(target: str, html: Path | None, other: str | None, as_json: bool) -> N
 
 
 def _map(target: str) -> SeatMap:
-    agent = load(target)
-    if not hasattr(agent, "seats"):
-        raise InvalidInput(f"{target!r} is not an agent.", hint="Name what create_agent gave.")
-    found: SeatMap = agent.seats()
-    return found
+    from runwell.seats.live import seats_of
+
+    return seats_of(load(target))
 
 
 def _differences(left: SeatMap, right: SeatMap, as_json: bool) -> None:

@@ -20,13 +20,14 @@ __all__ = ["Facts", "named"]
 class Facts:
     """An agent's parts, with the words for them."""
 
-    def __init__(self, agent: CompiledAgent) -> None:
+    def __init__(self, given: Any) -> None:
+        agent = _layers(given)[-1]
         setup = getattr(agent, "setup", None)
         if setup is None:
             raise InvalidInput(
-                f"{agent!r:.200} is not an agent, so nobody sits in its seats.", hint="Pass what create_agent gave."
+                f"{given!r:.200} is not an agent, so nobody sits in its seats.", hint="Pass what create_agent gave."
             )
-        self.agent = agent
+        self.agent: CompiledAgent = agent
         self.setup: Setup = setup
 
     # -- the model
@@ -34,13 +35,11 @@ class Facts:
     @property
     def model(self) -> Any:
         """The model itself, under what binds, configures or retries it."""
-        model = self.setup.model
-        for _ in range(20):
-            inner = getattr(model, "bound", None) or getattr(model, "runnable", None) or getattr(model, "default", None)
-            if inner is None:
-                break
-            model = inner
-        return model
+        return _layers(self.setup.model)[-1]
+
+    def around_model(self, attribute: str) -> list[Any]:
+        """What stands around the model and has this attribute: fallbacks, retries."""
+        return [each for each in _layers(self.setup.model)[:-1] if getattr(each, attribute, None)]
 
     @property
     def model_name(self) -> str:
@@ -83,6 +82,18 @@ class Facts:
             for each in self.setup.middleware
             if id(each) in with_hook and type(each).seats is AgentMiddleware.seats
         ]
+
+
+def _layers(part: Any) -> list[Any]:
+    """The part, and what is inside it, down to what does the work."""
+    found = [part]
+    while len(found) < 20:
+        outer = vars(found[-1]) if hasattr(found[-1], "__dict__") else {}
+        inner = next((outer[name] for name in ("bound", "runnable", "default") if outer.get(name) is not None), None)
+        if inner is None:
+            break
+        found.append(inner)
+    return found
 
 
 def named(names: Iterable[Any], none: str = "none") -> str:

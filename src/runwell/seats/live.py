@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runwell.errors import InvalidInput, nearest
 from runwell.ports.seat import Held
@@ -21,18 +21,16 @@ from runwell.seats.stages.permission import permission
 from runwell.seats.stages.result import result
 from runwell.seats.stages.sight import sight
 
-if TYPE_CHECKING:
-    from runwell.agents.compiled import CompiledAgent
-
 __all__ = ["seats_of"]
 
 STAGES = (intake, sight, choice, permission, execution, limits, result, delegation)
 
 
-def seats_of(agent: CompiledAgent) -> SeatMap:
+def seats_of(agent: Any) -> SeatMap:
     """Who decides what in this agent, as it is configured; nothing is run.
 
-    Raises InvalidInput for what is not an agent, and for a component that declares a seat that does not exist.
+    `agent` is what `create_agent` gave, or a binding of it. Raises InvalidInput for what is not an agent, and for a
+    component that declares a seat that does not exist.
     """
     at = Facts(agent)
     usual: dict[str, list[Held]] = {name: [] for name in SEATS}
@@ -52,7 +50,7 @@ def seats_of(agent: CompiledAgent) -> SeatMap:
         taken = [held for held in declared[name] if not held.adds]
         more = [held for held in declared[name] if held.adds]
         rows.append(SeatRow(seat, tuple(_part(seat, held) for held in chain(taken or usual[name], more))))
-    return SeatMap(agent.get_name(), tuple(rows))
+    return SeatMap(at.agent.get_name(), tuple(rows))
 
 
 def _part(seat: Seat, held: Held) -> Part:

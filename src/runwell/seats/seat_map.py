@@ -104,7 +104,9 @@ class SeatMap:
     def diff(self, other: Any) -> list[Difference]:
         """The seats that the other agent (or its map) answers differently."""
         if not isinstance(other, SeatMap):
-            other = other.seats()
+            from runwell.seats.live import seats_of
+
+            other = seats_of(other)
         return [
             Difference(mine.seat, mine, its)
             for mine, its in zip(self.rows, other.rows, strict=True)

@@ -29,7 +29,7 @@ def delegation(at: Facts) -> Iterator[Held]:
         "runwell.graph.nesting:nest",
         status="held" if at.local else "idle",
     )
-    backups = getattr(at.setup.model, "fallbacks", None)
+    backups = [model for around in at.around_model("fallbacks") for model in around.fallbacks]
     yield Held(
         "H4",
         f"Then {named(type(each).__name__ for each in backups)}." if backups else "No: the error is raised.",

@@ -58,6 +58,9 @@ def execution(at: Facts) -> Iterator[Held]:
         policy if policy is not None else type(at.model),
         status="held" if retries else "nobody",
     )
+    for around in at.around_model("stop_after_attempt"):
+        answer = f"Around the model: {around.stop_after_attempt} attempts in all."
+        yield Held("E7", answer, type(around), adds=True)
     yield Held(
         "E8",
         f"{tried}; Retry-After is waited out." if retries else "No.",

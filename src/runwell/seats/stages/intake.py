@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,5 +55,5 @@ def _names(at: Facts) -> str:
 def _address(model: Any) -> str:
     url = getattr(model, "base_url", None)
     if isinstance(url, str) and url:
-        return f"Straight to {url}."
+        return f"Straight to {re.sub('//[^/@]*@', '//***@', url)}."  # a password in it is nobody's business
     return f"As {type(model).__name__} says; runwell puts nothing between."

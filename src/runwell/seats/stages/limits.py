@@ -26,7 +26,10 @@ def limits(at: Facts) -> Iterator[Held]:
         status="held" if said else "nobody",
     )
     first, idle = getattr(at.model, "timeout", None), getattr(at.model, "stream_idle_timeout", None)
-    patience = [f"first output {first} s" if first else "", f"between chunks {idle:g} s" if idle else ""]
+    patience = [
+        f"first output {first} s" if first else "first output as its adapter says" if idle else "",
+        f"between chunks {idle:g} s" if idle else "",
+    ]
     tools = [f"{name} {tool.timeout:g} s" for name, tool in at.local.items() if tool.timeout is not None]
     model = f"Model: {', '.join(filter(None, patience)) or 'as its adapter says'}."
     yield Held("F2", f"{model} Tools: {', '.join(tools) or 'no limit'}.", type(at.model))
