@@ -438,6 +438,8 @@ def test_a_map_does_not_differ_from_itself_and_differs_where_the_agents_do() -> 
     (one,) = [each for each in differences if each.seat.id == "D10"]
     assert (one.left.status, one.right.status) == ("held", "idle")
     assert str(one).splitlines()[0].startswith("D10 ")
+    with pytest.raises(InvalidInput, match="3 has no seats"):
+        seats("gated").diff(3)
     assert [each.seat.id for each in plain.seats().diff(seats("gated"))] == [each.seat.id for each in differences]
 
 

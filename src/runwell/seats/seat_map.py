@@ -104,9 +104,9 @@ class SeatMap:
     def diff(self, other: Any) -> list[Difference]:
         """The seats that the other agent (or its map) answers differently."""
         if not isinstance(other, SeatMap):
-            from runwell.seats.live import seats_of
-
-            other = seats_of(other)
+            if not hasattr(other, "seats"):
+                raise InvalidInput(f"{other!r:.200} has no seats.", hint="Pass an agent, or what seats_of() gave.")
+            other = other.seats()
         return [
             Difference(mine.seat, mine, its)
             for mine, its in zip(self.rows, other.rows, strict=True)
