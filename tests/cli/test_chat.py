@@ -136,16 +136,11 @@ def test_several_calls_are_decided_one_by_one(terminal: Start, folder: Path) -> 
 
 
 def test_what_is_approved_is_shown_whole(terminal: Start) -> None:
-    """And characters that could hide a part of it are written out."""
-    path = "x" * 500 + "\x1b[8m\u202ehidden"
-    person = terminal(*TOOLS, "--thread", "t")
+    person = terminal(*TOOLS)
     person.expect("you>")
     person.say("delete " + "x" * 500 + "end")
     person.expect("May delete_file(")
     assert person.expect('") run?').endswith("x" * 500 + "end")
-    person.expect("model>")
-    person.say("n")
-    assert path not in person.seen
 
 
 def test_ctrl_c_at_an_approval_leaves_it_open(terminal: Start, folder: Path) -> None:
@@ -301,6 +296,11 @@ def test_a_failed_answer_fails_the_script(runwell: Any) -> None:
     assert failed["error"]["message"] == "Too many people talk to me."
     assert failed["error"]["code"].startswith("RW")
     assert fine["text"] == "[]2 said: overload + hello"
+
+
+def test_what_is_approved_cannot_hide(runwell: Any) -> None:
+    out = runwell(*TOOLS, input="delete a\x1b[8m\u202eb\nn\n").out
+    assert 'May delete_file(path="a\\u001b[8m\\u202eb") run?' in out
 
 
 def test_what_a_model_says_does_not_steer_the_terminal(runwell: Any) -> None:

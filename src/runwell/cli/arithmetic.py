@@ -23,17 +23,21 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": math.sqrt, "abs": abs, "round": round}
-_LARGEST_EXPONENT = 1000  # 9**9**9 would run for ever
+_MOST_BITS = 10_000  # 9**9**9 would run for ever
 
 
 def evaluate(expression: str) -> int | float:
     """The value of an arithmetic expression. Raises ToolError, in words for a model, for anything else."""
     text = expression.replace("×", "*").replace("÷", "/").replace("^", "**").replace(",", "")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        return _value(tree.body)
-    except (SyntaxError, ZeroDivisionError, OverflowError, ValueError) as error:
-        raise ToolError(f"{expression!r} cannot be worked out: {error}") from error
+        value = _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ToolError(f"{expression!r:.200} cannot be worked out: {error}") from error
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ToolError(f"{expression!r:.200} is {value}, which is not a number on the line.")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ToolError(f"{expression!r:.200} is too large to write down.")
+    return value
 
 
 def _value(node: ast.AST) -> int | float:
@@ -42,8 +46,8 @@ def _value(node: ast.AST) -> int | float:
             return number
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             first, second = _value(left), _value(right)
-            if isinstance(op, ast.Pow) and abs(second) > _LARGEST_EXPONENT:
-                raise ToolError(f"The exponent {second} is too large.")
+            if isinstance(op, ast.Pow) and _bits(first) * second > _MOST_BITS:
+                raise ToolError("The power is too large to work out.")
             return _BINARY[type(op)](first, second)  # type: ignore[no-any-return]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             return _UNARY[type(op)](_value(operand))  # type: ignore[no-any-return]
@@ -51,3 +55,7 @@ def _value(node: ast.AST) -> int | float:
             return _FUNCTIONS[name](*(_value(each) for each in args))  # type: ignore[no-any-return]
         case _:
             raise ToolError("Only numbers, + - * / ** % and sqrt, abs, round are understood.")
+
+
+def _bits(number: int | float) -> int:
+    return number.bit_length() if isinstance(number, int) else 0  # floats overflow by themselves

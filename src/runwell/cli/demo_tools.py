@@ -1,4 +1,7 @@
-"""The demo's tools: real ones, each a function with type hints and a docstring."""
+"""The demo's tools: real ones, each a function with type hints and a docstring.
+
+The calculator and the clock belong to a toolkit of general use as soon as there is one.
+"""
 
 from __future__ import annotations
 

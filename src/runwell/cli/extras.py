@@ -17,6 +17,8 @@ EXTRAS = {
     "jinja2": ("jinja2",),
     "postgres": ("psycopg", "psycopg_pool"),
     "encryption": ("cryptography",),
+    "xml": ("defusedxml",),
+    "redis": ("redis",),
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 
