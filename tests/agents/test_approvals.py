@@ -162,8 +162,8 @@ def test_d11_only_allowed_decisions_are_taken(run: Any, thread: Any) -> None:
 def test_d9_when_is_asked_once_and_a_rejection_cannot_be_skipped(run: Any, thread: Any) -> None:
     asked: list[str] = []
 
-    def when(tool_call: Any, state: Any, runtime: Any) -> bool:
-        asked.append(tool_call["id"])
+    def when(request: Any) -> bool:
+        asked.append(request.tool_call["id"])
         return len(asked) == 1
 
     agent, _ = gated(ONE, approvals={"delete": {"when": when}})
@@ -174,7 +174,7 @@ def test_d9_when_is_asked_once_and_a_rejection_cannot_be_skipped(run: Any, threa
 
 
 def test_d9_when_may_wave_a_call_through(run: Any, thread: Any) -> None:
-    agent, _ = gated(ONE, approvals={"delete": {"when": lambda call, state, runtime: False}})
+    agent, _ = gated(ONE, approvals={"delete": {"when": lambda request: False}})
     assert contents(run.invoke(agent, GO, thread)) == {"d": "deleted /tmp/x"}
 
 

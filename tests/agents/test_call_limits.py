@@ -120,7 +120,13 @@ def test_f8_a_lent_checkpointer_will_do(run: Any, thread: Any) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{}, {"run_limit": 0}, {"thread_limit": -1}, {"run_limit": 1, "exit_behavior": "x"}, {"run_limit": 5, "thread_limit": 2}],
+    [
+        {},
+        {"run_limit": 0},
+        {"thread_limit": -1},
+        {"run_limit": 1, "exit_behavior": "x"},
+        {"run_limit": 5, "thread_limit": 2},
+    ],
 )
 def test_limits_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
     for kind in (ModelCallLimitMiddleware, ToolCallLimitMiddleware):

@@ -17,7 +17,9 @@ def history(results: int, size: int = 400) -> list[Any]:
     messages: list[Any] = [HumanMessage("go")]
     for n in range(results):
         name = "note" if n == 0 else "look"
-        messages.append(AIMessage("", tool_calls=[{"name": name, "args": {"at": n}, "id": f"c{n}", "type": "tool_call"}]))
+        messages.append(
+            AIMessage("", tool_calls=[{"name": name, "args": {"at": n}, "id": f"c{n}", "type": "tool_call"}])
+        )
         messages.append(ToolMessage(f"{n}" * size, tool_call_id=f"c{n}", name=name))
     return [*messages, AIMessage("seen"), HumanMessage("and?")]
 

@@ -13,6 +13,7 @@ from runwell.errors import (
     BudgetExceeded,
     DuplicateTool,
     GraphRecursionError,
+    InvalidHistory,
     InvalidInput,
     InvalidUpdateError,
     ToolDefinitionError,
@@ -553,3 +554,42 @@ def test_a_history_can_be_put_into_a_fresh_thread_by_hand(run: Any, thread: Any)
         run.update(agent, config, {"messages": [HumanMessage("hello"), AIMessage("hi")]}, as_node)
         assert kinds(run.state(agent, config).values) == ["human", "ai"]
     assert kinds(run.invoke(agent, say("once more"), {"configurable": {"thread_id": "None"}})) == ["human", "ai"] * 2
+
+
+BROKEN_HISTORIES = {
+    "an unanswered call": [HumanMessage("a"), asks(call("add", "open", a=1, b=1)), HumanMessage("b")],
+    "a result without its call": [HumanMessage("a"), ToolMessage("x", tool_call_id="orphan")],
+}
+
+
+@pytest.mark.parametrize("history", BROKEN_HISTORIES.values(), ids=BROKEN_HISTORIES.keys())
+def test_msg_03_a_history_no_model_would_take_is_refused_before_any_model_call(run: Any, history: Any) -> None:
+    model = FakeChatModel(responses=["never asked"])
+    with pytest.raises(InvalidHistory, match="'open'|'orphan'"):
+        run.invoke(create_agent(model, [add]), {"messages": history})
+    assert model.requests == []
+
+
+WRONG = {
+    "model": ({"model": None}, "not a chat model"),
+    "tools": ({"tools": 3}, "not a list"),
+    "budget": ({"budget": 5}, "not a Budget"),
+    "limits": ({"limits": 5}, "not AgentLimits"),
+    "on_tool_error": ({"on_tool_error": "zz"}, "on_tool_error='zz'"),
+    "state_schema": ({"state_schema": dict}, "not a TypedDict"),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG.values(), ids=WRONG.keys())
+def test_arguments_of_the_wrong_kind_are_refused_when_the_agent_is_built(given: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        create_agent(**{"model": FakeChatModel(responses=[]), "tools": [add], **given})
+
+
+def test_a_misspelt_hook_is_refused_where_it_is_written() -> None:
+    from runwell.agents import AgentMiddleware
+
+    with pytest.raises(InvalidInput, match="befor_model.*did you mean 'before_model'"):
+
+        class Typo(AgentMiddleware):
+            def befor_model(self, state: Any, runtime: Any) -> None: ...

@@ -41,7 +41,8 @@ def calls(turn: str, *named: str) -> AIMessage:
     return AIMessage(
         f"turn {turn}",
         tool_calls=[
-            {"name": name, "args": {"at": turn}, "id": f"{turn}{n}", "type": "tool_call"} for n, name in enumerate(named)
+            {"name": name, "args": {"at": turn}, "id": f"{turn}{n}", "type": "tool_call"}
+            for n, name in enumerate(named)
         ],
     )
 

@@ -214,7 +214,9 @@ def test_f5_what_is_long_is_summarised_in_parts_and_none_is_left_out(run: Any) -
 
 
 def test_f6_what_is_kept_may_be_told_in_tokens(run: Any) -> None:
-    middleware = [SummarizationMiddleware(summaries(), trigger=("tokens", 60), keep=("tokens", 30), token_counter=count)]
+    middleware = [
+        SummarizationMiddleware(summaries(), trigger=("tokens", 60), keep=("tokens", 30), token_counter=count)
+    ]
     agent = create_agent(FakeChatModel(responses=["ok"]), middleware=middleware)
     messages = run.invoke(agent, {"messages": [HumanMessage("x" * 10) for _ in range(8)]})["messages"]
     assert len(messages) == 1 + 3 + 1

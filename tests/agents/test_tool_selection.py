@@ -140,7 +140,9 @@ def test_b5_a_model_selects_once_for_a_question(run: Any) -> None:
     result = run.invoke(agent, ask("Weather by mail?"))
     assert [r.tool_names for r in model.requests] == [["get_weather", "send_email"]] * 2
     assert len(chooser.requests) == 1 and set(result) == {"messages"}
-    assert "at most 2" in chooser.requests[0].messages[0].text and "Book a flight" in chooser.requests[0].messages[0].text
+    assert (
+        "at most 2" in chooser.requests[0].messages[0].text and "Book a flight" in chooser.requests[0].messages[0].text
+    )
 
 
 def test_b5_a_new_question_is_a_new_selection(run: Any, thread: Any) -> None:

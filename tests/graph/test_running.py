@@ -6,10 +6,12 @@ import asyncio
 import operator
 import threading
 import traceback
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
+import runwell
 from runwell.errors import GraphRecursionError, InvalidInput, NodeError, NodeTimeoutError
 from runwell.graph import END, START, RetryPolicy, StateGraph, get_config, get_stream_writer
 from runwell.persistence import InMemorySaver
@@ -94,7 +96,8 @@ def test_an_error_keeps_its_type_and_says_where(run: Any) -> None:
 def test_at_most_ten_of_our_frames_stand_between_invoke_and_a_node() -> None:
     def depth(state: Count) -> Any:
         frames = traceback.extract_stack()
-        return {"count": sum("/runwell/" in frame.filename for frame in frames)}
+        ours = str(Path(runwell.__file__).parent)
+        return {"count": sum(frame.filename.startswith(ours) for frame in frames)}
 
     graph = StateGraph(Count).add_node(depth).add_edge(START, "depth").compile()
     assert graph.invoke({"count": 0})["count"] <= 10

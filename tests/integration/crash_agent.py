@@ -23,6 +23,8 @@ def current_time() -> str:
     """Get the current date and time."""
     note("current_time")
     if not RESUME:
+        sys.stdout.write("killable\n")
+        sys.stdout.flush()
         time.sleep(600)  # killed long before
     return "14:30 on Monday, 30 November"
 
@@ -35,5 +37,5 @@ with SqliteSaver(sys.argv[1]) as saver:
     else:
         given = {"messages": [{"role": "user", "content": "What is 23 * 47, and what time is it now?"}]}
     result = agent.invoke(given, config)
-    for _message in result["messages"]:
-        pass
+    for message in result["messages"]:
+        sys.stdout.write(f"{message.type}: {message.text}\n")

@@ -165,7 +165,7 @@ def test_d9_d10_each_review_and_each_verdict_is_told_once(run: Any) -> None:
     agent = create_agent(
         FakeChatModel(responses=[both, "done"]),
         [add],
-        approvals={"add": {"when": lambda call, state, runtime: call["args"]["a"] > 5}},
+        approvals={"add": {"when": lambda request: request.tool_call["args"]["a"] > 5}},
         checkpointer=InMemorySaver(),
     )
     config = {"callbacks": [log], "configurable": {"thread_id": "t"}}

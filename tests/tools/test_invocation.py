@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
 
+import runwell
 from runwell.drivers import run_async, run_sync
 from runwell.errors import (
     InvalidInput,
@@ -287,7 +289,8 @@ def test_a_timeout_stops_the_call_and_shows_no_arguments(asynchronous: bool) -> 
 def test_few_frames_between_the_caller_and_the_function() -> None:
     @tool(description="d")
     def deep() -> int:
-        return len([each for each in traceback.extract_stack() if "/runwell/" in each.filename])
+        ours = str(Path(runwell.__file__).parent)
+        return len([each for each in traceback.extract_stack() if each.filename.startswith(ours)])
 
     assert deep.invoke({}) <= 3
 

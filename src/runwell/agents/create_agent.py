@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, get_type_hints
+
+from typing_extensions import is_typeddict
 
 from runwell.agents.compiled import AgentGraph, CompiledAgent
 from runwell.agents.history import abandoned_answers
@@ -88,6 +90,7 @@ def create_agent(
     wrong.
     """
     chat = _model(model)
+    _check_kinds(tools, budget, limits, on_tool_error, state_schema)
     hooks = _middleware(middleware)
     found = as_tools(
         [*(tool for each in hooks for tool in each.tools), *(tools or ())],
@@ -159,8 +162,32 @@ def create_agent(
     return agent
 
 
+def _check_kinds(tools: Any, budget: Any, limits: Any, on_tool_error: Any, state_schema: Any) -> None:
+    """Refuse arguments of the wrong kind where they are given."""
+    if tools is not None and (isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable)):
+        raise InvalidInput(f"tools={tools!r:.100} is not a list.", hint="Pass a list: tools=[...].")
+    if budget is not None and not isinstance(budget, Budget):
+        raise InvalidInput(f"budget={budget!r:.100} is not a Budget.", hint="Pass Budget(model_calls=...).")
+    if limits is not None and not isinstance(limits, AgentLimits):
+        raise InvalidInput(f"limits={limits!r:.100} is not AgentLimits.", hint="Pass AgentLimits(max_repairs=...).")
+    if on_tool_error not in ("default", "message", "raise") and not callable(on_tool_error):
+        raise InvalidInput(
+            f"on_tool_error={on_tool_error!r:.100}.", hint='It is "default", "message", "raise" or a function.'
+        )
+    if state_schema is not None and not is_typeddict(state_schema):
+        raise InvalidInput(
+            f"state_schema={state_schema!r:.100} is not a TypedDict.",
+            hint="Derive it: class MyState(AgentState): user_id: str",
+        )
+
+
 def _model(model: Any) -> Any:
     if not isinstance(model, str):
+        if not hasattr(model, "invoke") or not hasattr(model, "ainvoke") or isinstance(model, type):
+            raise InvalidInput(
+                f"model={model!r:.100} is not a chat model.",
+                hint='Pass a chat model, or a string such as "openai:gpt-5.5" or "local:qwen2.5-coder-0.5b".',
+            )
         return model
     from runwell.models.init import init_chat_model
 

@@ -27,6 +27,7 @@ from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.history import fresh_reply_id
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.messages.validity import require_valid_history
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 
@@ -50,7 +51,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         over = setup.budget.reached(ledger, now)
         if over is not None:
             return _stopped(setup, over)
-        turn = _Turn(setup, ledger)
+        if not ledger.get("model_calls"):
+            require_valid_history(task.values["messages"])  # what came in; what this run adds is valid by itself
+        turn = _Turn(setup, ledger, task.values["messages"])
         request = await _request(setup, task)
         response, extra = _response(await _around(turn, 0, request))
         taken = await _take_in(turn, task, response)
@@ -67,9 +70,10 @@ class _Turn:
     that was made again are forgotten.
     """
 
-    __slots__ = ("extra", "ledger", "setup", "spent")
+    __slots__ = ("extra", "history", "ledger", "setup", "spent")
 
-    def __init__(self, setup: Setup, ledger: dict[str, Any]) -> None:
+    def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage]) -> None:
+        self.history = history
         self.setup = setup
         self.ledger = ledger
         self.spent: list[AIMessage] = []
@@ -136,6 +140,8 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
                 record_decision("F1", "raise", f"{over.kind}: {over.value} of {over.limit}", "code")
             raise over
     messages = request.messages
+    if messages is not turn.history:  # a hook changed it
+        require_valid_history(messages)
     if request.system_message is not None:
         messages = [request.system_message, *messages]
     reply = await Call(_bound(turn.setup, request), messages)

@@ -340,6 +340,12 @@ class CompiledStateGraph(Runnable[Any, Any]):
                 f"{self.name!r} may pause ({'; '.join(self.pauses)}), and nothing can save the pause.",
                 hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id, or pass answer_interrupts=.",
             )
+        breaks = run.breaks_before | run.breaks_after
+        if breaks and run.saver is None:
+            raise NoCheckpointer(
+                f"{self.name!r} has a breakpoint at {sorted(breaks)}, and nothing can save the pause.",
+                hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id.",
+            )
         if self.needs_store and run.base.store is None:
             raise InvalidInput(
                 f"{self.name!r} needs a store ({'; '.join(self.needs_store)}), and has none.",
@@ -357,6 +363,14 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if context is None:
             return scope.runtime.context if scope is not None else None
         schema = self.context_schema
+        if isinstance(context, Mapping) and is_typeddict(schema):
+            known = schema.__annotations__
+            for key in context:
+                if key not in known:
+                    raise InvalidInput(
+                        f"context has an unknown key {key!r}{nearest(str(key), known)}.",
+                        hint=f"{schema.__qualname__!r} has {sorted(known)}.",
+                    )
         if schema is None or is_typeddict(schema) or not isinstance(context, Mapping):
             return context
         try:
@@ -419,6 +433,8 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
 
 def _saver(given: Any) -> Any:
+    if isinstance(given, type):
+        raise GraphError(f"checkpointer is the class {given.__name__!r}.", hint=f"Pass one: {given.__name__}(...).")
     if not (given is None or isinstance(given, bool) or callable(getattr(given, "commit", 0))):
         raise GraphError(
             f"checkpointer={given!r} cannot save a graph.",

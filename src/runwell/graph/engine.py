@@ -274,6 +274,8 @@ class Run:
                 with observed:
                     writes = await self._result(node, planned, runtime, scope)
                     observed.end(as_update(writes))
+            if scope.pause is not None:
+                raise scope.pause  # a bare `except:` or a `finally: return` in the node let it go
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise
@@ -361,6 +363,7 @@ class Run:
                 await Sleep(retry.wait_s(attempt, random.random()))
                 attempt += 1
                 scope.asked = scope.children = 0
+                scope.pause = None
                 runtime.execution_info.attempt = attempt
 
     async def _finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:

@@ -53,7 +53,8 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
             hint="Compile the graph with checkpointer=InMemorySaver() (or SqliteSaver) and pass "
             '{"configurable": {"thread_id": ...}}, or answer in process with answer_interrupts=.',
         )
-    raise GraphInterrupt([question])
+    scope.pause = GraphInterrupt([question])
+    raise scope.pause
 
 
 def record(key: str, make: Any) -> Any:
@@ -98,6 +99,10 @@ def _checked(question: Interrupt, answer: Any) -> Any:
     return answer
 
 
+def _looks_like_id(key: Any) -> bool:
+    return isinstance(key, str) and len(key) == 32 and set(key) <= set("0123456789abcdef")
+
+
 def answers_for(questions: Sequence[Interrupt], resume: Any) -> dict[str, Any]:
     """A `Command(resume=...)` as answer per question id. Raises InvalidResume; nothing is changed then."""
     known = {question.id: question for question in questions}
@@ -106,7 +111,13 @@ def answers_for(questions: Sequence[Interrupt], resume: Any) -> dict[str, Any]:
             f"There is nothing to resume with {resume!r:.200}: the thread has no open question.",
             hint="Look at get_state(config).interrupts; continue with invoke(None, config), or send new input.",
         )
-    if isinstance(resume, dict) and resume and all(key in known for key in resume):
+    by_id = isinstance(resume, dict) and bool(resume) and all(_looks_like_id(key) for key in resume)
+    if by_id and (stale := [key for key in resume if key not in known]):
+        raise InvalidResume(
+            f"No open question has the id {stale[0]!r}: it was answered already, or is another thread's.",
+            hint="Open are " + ", ".join(f"{id_!r}" for id_ in known) + "; see get_state(config).interrupts.",
+        )
+    if by_id:
         given = resume
     elif len(known) > 1:
         raise InvalidResume(

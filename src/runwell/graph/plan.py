@@ -78,7 +78,7 @@ def apply_writes(
                 )
             old = changes[name][0] if name in changes else values.get(name, GONE)
             if channel.reducer is not None and type(value) is not Overwrite:
-                changes[name] = (old, _reduced(channel, changes[name][1] if name in changes else old, value))
+                changes[name] = (old, _reduced(channel, changes[name][1] if name in changes else old, value, node))
                 continue
             first = writer.setdefault(name, (task, node))
             if first[0] != task:
@@ -107,7 +107,7 @@ def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]
     return after
 
 
-def _reduced(channel: Channel, current: Any, value: Any) -> Any:
+def _reduced(channel: Channel, current: Any, value: Any, node: str) -> Any:
     reducer = channel.reducer
     assert reducer is not None
     if current is GONE:
@@ -115,7 +115,11 @@ def _reduced(channel: Channel, current: Any, value: Any) -> Any:
             current = channel.empty()
         except TypeError:  # a type without an empty value: the first write is the value
             return value
-    return reducer(current, value)
+    try:
+        return reducer(current, value)
+    except Exception as error:
+        error.add_note(f"in the reducer of {channel.name!r}, which node {node!r} wrote")
+        raise
 
 
 def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[list[str | Send], bool]:

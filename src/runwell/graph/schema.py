@@ -47,16 +47,26 @@ def _strip(annotation: Any) -> tuple[Any, list[Any]]:
 
 
 def _is_reducer(note: Any) -> bool:
-    """A callable of two values."""
+    """A plain callable of two values. A function of any other kind raises GraphError: it was meant as one."""
     if not callable(note) or inspect.isclass(note):
         return False
+    if inspect.iscoroutinefunction(note):
+        raise GraphError(
+            f"The reducer {note.__qualname__!r} is async.", hint="Write it as a plain function: it must not wait."
+        )
     try:
         parameters = list(inspect.signature(note).parameters.values())
     except (TypeError, ValueError):  # a C function without a signature, such as some of `operator`
         return True
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in positional if p.default is p.empty]
-    return (len(positional) >= 2 and len(needed) <= 2) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    fits = (len(positional) >= 2 and len(needed) <= 2) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if not fits and inspect.isfunction(note):
+        raise GraphError(
+            f"The reducer {note.__qualname__!r} takes {len(positional)} values.",
+            hint="A reducer takes two: what is there, and what comes.",
+        )
+    return fits
 
 
 class StateSchema:

@@ -41,6 +41,12 @@ def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write
     if isinstance(result, Command):
         if result.graph == Command.PARENT:
             raise ParentCommand(result)
+        if result.graph is not None or result.resume is not None:
+            wrong = f"graph={result.graph!r}" if result.graph is not None else f"resume={result.resume!r:.100}"
+            raise InvalidUpdateError(
+                f"{node!r} returned a Command with {wrong}.",
+                hint="A node may use graph=Command.PARENT or leave graph out; resume= is for the caller of the graph.",
+            )
         writes = node_writes(graph, node, result.update)
         writes.extend((JUMP, target) for target in checked_targets(graph, node, result))
         return writes

@@ -77,7 +77,8 @@ class TaskScope:
 
     `answers` are the values already given to this task's interrupts, in order. `asked` counts the
     interrupts reached so far. `records` are results kept from an earlier attempt, by key; what the attempt
-    adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called.
+    adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called,
+    `pause` the pause that was asked for, which holds even if the node's code swallows it.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class TaskScope:
         "children",
         "in_process",
         "node",
+        "pause",
         "place",
         "records",
         "run",
@@ -108,6 +110,7 @@ class TaskScope:
         self.in_process: Callable[[Any], Any] | None = None
         self.run: Any = None
         self.children = 0
+        self.pause: BaseException | None = None
 
     @property
     def path(self) -> str:

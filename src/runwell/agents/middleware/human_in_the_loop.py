@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from runwell.agents.history import last_reply, open_calls
 from runwell.agents.middleware.middleware import AgentMiddleware
+from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.errors import GraphInterrupt, InvalidInput, nearest
 from runwell.graph.interrupts import interrupt, record
 from runwell.messages.message import AIMessage, ToolMessage
@@ -25,13 +26,13 @@ class InterruptOnConfig(TypedDict, total=False):
     """How calls of one tool are reviewed.
 
     `allowed_decisions` (default: all four), `description` (a text, or a function of (tool_call, state, runtime)),
-    `when` (a predicate of (tool_call, state, runtime): review only if true; asked once per call), `allow_rename`
+    `when` (a predicate of a `ToolCallRequest`: review only if true; asked once per call), `allow_rename`
     (an edit may name another tool).
     """
 
     allowed_decisions: list[DecisionType]
     description: str | Callable[[Any, Any, Any], str]
-    when: Callable[[Any, Any, Any], bool]
+    when: Callable[[ToolCallRequest], bool]
     allow_rename: bool
 
 
@@ -82,6 +83,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             self.interrupt_on[name] = config
         self.description_prefix = description_prefix
         self._schemas: dict[str, dict[str, Any]] = {}
+        self._tools: dict[str, Any] = {}
 
     def seats(self) -> Iterable[Held]:
         from runwell.ports.seat import Held
@@ -107,6 +109,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
                     f"interrupt_on names {name!r}, which is not a tool of this agent{nearest(name, tools)}.",
                     hint=f"Its tools are {sorted(tools)}.",
                 )
+        self._tools = tools
         self._schemas = {name: tool.json_schema() for name, tool in tools.items() if hasattr(tool, "json_schema")}
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -126,6 +129,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         decisions = given if isinstance(given, dict) else {c["id"]: d for c, d in zip(gated, given, strict=True)}
         return self._applied(reply, {call["id"]: call for call in gated}, decisions)
 
+    def _request(self, call: Any, state: Any, runtime: Any) -> ToolCallRequest:
+        return ToolCallRequest(tool_call=call, tool=self._tools.get(call["name"]), state=state, runtime=runtime)
+
     def _needs_review(self, call: Any, state: Any, runtime: Any) -> bool:
         config = self.interrupt_on.get(call["name"])
         if config is None:
@@ -134,7 +140,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         if when is None:
             return True
         # asked once: the verdict is kept with the pause, so that the answer cannot be skipped on the way back
-        return bool(record(f"review/{call['id']}", lambda: self._verdict(when(call, state, runtime), call)))
+        return bool(
+            record(f"review/{call['id']}", lambda: self._verdict(when(self._request(call, state, runtime)), call))
+        )
 
     def _verdict(self, asked: Any, call: Any) -> bool:
         """What a predicate said; that a call is waved through is told here, since nothing else happens to it."""

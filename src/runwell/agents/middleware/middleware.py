@@ -36,6 +36,25 @@ class AgentMiddleware:
     keys to the agent's state, `tools` adds tools. `name` must be unique in an agent.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        hooks = (*HOOKS, *WRAPS)
+        for name, value in vars(cls).items():
+            if (
+                callable(value)
+                and not hasattr(AgentMiddleware, name)
+                and name.removeprefix("a") not in hooks
+                and not name.startswith("_")
+            ):
+                from difflib import get_close_matches
+
+                close = get_close_matches(name, hooks, n=1, cutoff=0.9)
+                if close:
+                    raise InvalidInput(
+                        f"{cls.__qualname__}.{name} is no hook; did you mean {close[0]!r}?",
+                        hint="Name a helper of your own with a leading underscore.",
+                    )
+
     state_schema: ClassVar[type | None] = None
     tools: Sequence[Any] = ()
 
