@@ -275,7 +275,7 @@ class Run:
                     writes = await self._result(node, planned, runtime, scope)
                     observed.end(as_update(writes))
             if scope.pause is not None:
-                raise scope.pause  # a bare `except:` or a `finally: return` in the node let it go
+                raise scope.pause  # the node caught everything, or returned in a `finally`
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise

@@ -246,11 +246,12 @@ class _Pip:
 
     def bytes_so_far(self) -> int:
         total = 0
-        for path in self.folder.rglob("*"):
-            try:
-                total += path.stat().st_size if path.suffix == ".whl" else 0
-            except OSError:  # moved while we looked
-                continue
+        for folder, _, names in os.walk(self.folder):  # passes over folders that pip removes meanwhile
+            for name in names:
+                try:
+                    total += os.stat(os.path.join(folder, name)).st_size if name.endswith(".whl") else 0
+                except OSError:  # moved while we looked
+                    continue
         return min(total, self.piece.size)
 
     def keep(self) -> None:
