@@ -237,6 +237,26 @@ class SaverThreadsSuite:
             self._keeps(thread, ids)
             thread.head = thread.order[-1]
 
+    def test_a_branch_off_a_checkpoint_that_is_pruned_meanwhile_is_refused(self) -> None:
+        saver = self.make_saver()
+        thread = self._talk(saver)
+        real = saver._known
+
+        def overtaken(*args: Any) -> Any:
+            known = real(*args)
+            saver._known = real  # type: ignore[method-assign]
+            saver.prune(["t"], keep=1)
+            return known
+
+        saver._known = overtaken  # type: ignore[method-assign,assignment]
+        old = dict(thread.values["c1"])
+        with raises(InvalidInput):
+            thread.commit("late", {"messages": [*old["messages"], "x"]}, parent="c1")
+        self._keeps(thread, ["fork 2"])
+        thread.head = "fork 2"
+        thread.commit("on", {"n": 5})
+        thread.check()
+
     def test_pruning_removes_subgraphs_called_from_what_went(self) -> None:
         saver = self.make_saver()
         thread = self._talk(saver, turns=3)

@@ -130,6 +130,18 @@ class PostgresSaver(BaseCheckpointSaver):
             self._heads.clear()
             raise
 
+    def locked(self, thread: str, ns: str, work: Callable[[], T]) -> T:
+        def together(connection: psycopg.Connection[Any], again: bool) -> T:
+            query = "SELECT space FROM runwell_threads WHERE thread = %s AND ns = %s FOR UPDATE"
+            connection.execute(query, (thread, ns))
+            return work()
+
+        try:
+            return self.database.run(together, "together")
+        except BaseException:
+            self._heads.clear()
+            raise
+
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self.database.rows(query, *values)
 

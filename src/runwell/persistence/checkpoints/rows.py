@@ -82,6 +82,11 @@ class Rows:
         """
         return nullcontext()
 
+    def locked(self, thread: str, ns: str, work: Callable[[], T]) -> T:
+        """What `work` gives; in one transaction, while nobody else writes to this namespace."""
+        with self.transaction():
+            return work()
+
     def read_checkpoint(self, thread: str, ns: str, checkpoint_id: str | None) -> CheckpointRow | None:
         """The one named, or with None the newest."""
         raise NotImplementedError

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
@@ -101,8 +102,17 @@ class BaseCheckpointSaver(ThreadKeeping):
             chains=self.serializer.dumps([side for each in chains.items() for side in (each[0], *each[1])]),
             meta=encode_meta(self.serializer, commit, types),
         )
-        try:
+
+        def write(check: bool = False) -> None:
+            if check:
+                self._parent_of(commit)
             self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence)
+
+        try:
+            if row.branch == seq and row.parent_seq:  # a branch off something older, which may be pruned meanwhile
+                self.locked(*where, partial(write, check=True))
+            else:
+                write()
         except ThreadBusy:
             self._heads.pop(where, None)
             raise
@@ -267,14 +277,16 @@ class BaseCheckpointSaver(ThreadKeeping):
             return head, _ROOT
         if commit.parent_id == head.id:
             return head, head
-        parent_id = commit.parent_id
-        row = self.read(lambda: self.read_checkpoint(thread, ns, parent_id))
+        return head, self._known(thread, ns, self.read(lambda: self._parent_of(commit)))
+
+    def _parent_of(self, commit: Commit) -> CheckpointRow:
+        row = self.read_checkpoint(commit.thread_id, commit.ns, commit.parent_id)
         if row is None:
             raise InvalidInput(
-                f"Thread {thread!r} has no checkpoint {commit.parent_id!r} to continue from.",
+                f"Thread {commit.thread_id!r} has no checkpoint {commit.parent_id!r} to continue from.",
                 hint="Take the id from a checkpoint that history() gave.",
             )
-        return head, self._known(thread, ns, row)
+        return row
 
     def _known(self, thread: str, ns: str, row: CheckpointRow) -> _Known:
         return _Known(row.id, row.seq, row.branch, self._decode_chains(thread, ns, row))

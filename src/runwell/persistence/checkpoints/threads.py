@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from runwell.errors import InvalidConfig, InvalidInput
+from runwell.errors import InvalidConfig, InvalidInput, StorageError
 from runwell.persistence.checkpoints.delta import Chain
 from runwell.persistence.checkpoints.holds import new_holder
 from runwell.persistence.checkpoints.pruning import prunable
@@ -22,6 +24,7 @@ __all__ = ["PendingInterrupt", "ThreadKeeping", "questions_of"]
 NO_TYPES: frozenset[type] = frozenset()
 HOLD_S = 300.0
 """How long a hold lasts that is not renewed, where nothing tells whether its process still lives. Chosen."""
+_log = logging.getLogger("runwell.persistence")
 _ORIGIN = re.compile(r"@([^|.@]+)")
 """In the namespace of a subgraph: the checkpoint of the graph around it that it was called from."""
 
@@ -134,24 +137,25 @@ class ThreadKeeping(Rows):
     def _prune(self, thread: str, keep: int) -> int:
         gone: set[str] = set()
         count = 0
-        with self.transaction():
-            for ns in self.read_namespaces(thread):  # "" first, and a subgraph after the graph around it
-                tree = self.read_tree(thread, ns)
-                shown = [row for row in tree.rows if row.meta]
-                if keep == 0 or not gone.isdisjoint(_ORIGIN.findall(ns)):
-                    self.remove_namespace(thread, ns)
-                    gone.update(row.id for row in shown)
-                    count += len(shown)
-                    continue
-                chains = {row.seq: self._decode_chains(thread, ns, row) for row in shown[-keep:]}
-                plan = prunable(tree, chains)
-                if plan.drop or plan.hide:
-                    self.remove_rows(thread, ns, plan.drop, plan.hide, plan.changes)
-                    removed = {*plan.drop, *plan.hide}
-                    gone.update(row.id for row in shown if row.seq in removed)
-                    count += len(shown) - len(chains)
+        for ns in self.read(lambda: self.read_namespaces(thread)):  # "" first, a subgraph after the graph around it
+            went = self.locked(thread, ns, partial(self._prune_namespace, thread, ns, keep, frozenset(gone)))
+            gone |= went
+            count += len(went)
         self._forget(thread)
         return count
+
+    def _prune_namespace(self, thread: str, ns: str, keep: int, gone: frozenset[str]) -> set[str]:
+        """The ids of the checkpoints that went. `gone` are those of the namespaces before."""
+        tree = self.read_tree(thread, ns)
+        shown = [row for row in tree.rows if row.meta]
+        if keep == 0 or not gone.isdisjoint(_ORIGIN.findall(ns)):
+            self.remove_namespace(thread, ns)
+            return {row.id for row in shown}
+        kept = {row.seq: self._decode_chains(thread, ns, row) for row in shown[-keep:]}
+        plan = prunable(tree, kept)
+        if plan.drop or plan.hide or plan.changes:
+            self.remove_rows(thread, ns, plan.drop, plan.hide, plan.changes)
+        return {row.id for row in shown if row.seq not in kept}
 
     def sweep(self) -> list[str]:
         """Forget the threads that were last written longer ago than the saver's `ttl`; gives their ids.
@@ -168,7 +172,10 @@ class ThreadKeeping(Rows):
 
     def _sweep_sometimes(self) -> None:
         if self._ttl is not None and time.monotonic() - self._swept_at > min(60.0, self._ttl / 4):
-            self.sweep()
+            try:
+                self.sweep()
+            except StorageError:  # what was to be saved is saved: that must not look like a failure
+                _log.warning("Threads past their ttl could not be removed", exc_info=True)
 
     # -- as JSON
 
