@@ -565,7 +565,7 @@ BROKEN_HISTORIES = {
 @pytest.mark.parametrize("history", BROKEN_HISTORIES.values(), ids=BROKEN_HISTORIES.keys())
 def test_msg_03_a_history_no_model_would_take_is_refused_before_any_model_call(run: Any, history: Any) -> None:
     model = FakeChatModel(responses=["never asked"])
-    with pytest.raises(InvalidHistory, match="'open'|'orphan'"):
+    with pytest.raises(InvalidHistory, match=r"'open'|'orphan'"):
         run.invoke(create_agent(model, [add]), {"messages": history})
     assert model.requests == []
 
@@ -589,7 +589,7 @@ def test_arguments_of_the_wrong_kind_are_refused_when_the_agent_is_built(given: 
 def test_a_misspelt_hook_is_refused_where_it_is_written() -> None:
     from runwell.agents import AgentMiddleware
 
-    with pytest.raises(InvalidInput, match="befor_model.*did you mean 'before_model'"):
+    with pytest.raises(InvalidInput, match=r"befor_model.*did you mean 'before_model'"):
 
         class Typo(AgentMiddleware):
             def befor_model(self, state: Any, runtime: Any) -> None: ...

@@ -110,7 +110,7 @@ def test_agent_07_a_failed_or_empty_summary_may_raise_and_the_thread_is_whole(ru
             ],
             checkpointer=InMemorySaver(),
         )
-        with pytest.raises(Exception, match="busy|empty summary"):
+        with pytest.raises(Exception, match=r"busy|empty summary"):
             run.invoke(agent, {"messages": talk(3)}, thread)
         assert texts(run.state(agent, thread).values["messages"]) == texts(talk(3))
 

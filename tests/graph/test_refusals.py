@@ -70,12 +70,16 @@ def test_what_cannot_be_a_reducer_is_refused(reducer: Any) -> None:
         StateGraph(TypedDict("Bad", {"value": Annotated[list, reducer]}))  # type: ignore[operator]
 
 
-def test_a_reducers_error_names_key_and_node(run: Any) -> None:
-    def add(old: Any, new: Any) -> Any:
-        return old + new
+def add(old: Any, new: Any) -> Any:
+    return old + new
 
-    schema = TypedDict("Adding", {"value": Annotated[list, add]})  # type: ignore[operator]
-    app = StateGraph(schema).add_node("a", lambda state: {"value": 3}).add_edge(START, "a").compile()
+
+class Adding(TypedDict):
+    value: Annotated[list, add]
+
+
+def test_a_reducers_error_names_key_and_node(run: Any) -> None:
+    app = StateGraph(Adding).add_node("a", lambda state: {"value": 3}).add_edge(START, "a").compile()
     with pytest.raises(TypeError) as caught:
         run.invoke(app, {"value": []})
     assert any("'value'" in note and "'a'" in note for note in caught.value.__notes__)
@@ -97,5 +101,5 @@ def test_an_unknown_key_in_the_context_is_refused(run: Any) -> None:
         user: str
 
     app = graph(lambda state: None, context_schema=Context)
-    with pytest.raises(InvalidInput, match="'usr'.*did you mean 'user'"):
+    with pytest.raises(InvalidInput, match=r"'usr'.*did you mean 'user'"):
         run.invoke(app, {"value": 1}, context={"usr": "ann"})

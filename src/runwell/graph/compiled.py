@@ -363,7 +363,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if context is None:
             return scope.runtime.context if scope is not None else None
         schema = self.context_schema
-        if isinstance(context, Mapping) and is_typeddict(schema):
+        if schema is not None and isinstance(context, Mapping) and is_typeddict(schema):
             known = schema.__annotations__
             for key in context:
                 if key not in known:

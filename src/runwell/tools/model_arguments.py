@@ -75,7 +75,13 @@ class ModelArguments:
             run = self._run
             assert run is not None
         if not self._lenient and not args.keys() <= self._keys:
-            raise refuse(tool, self._unknown(args))
+            known = {name: value for name, value in args.items() if name in self._keys}
+            try:
+                run(copy_json(known))
+                rest: list[Problem] = []
+            except ValidationError as error:
+                rest = self._problems(known, error)
+            raise refuse(tool, [*self._unknown(args), *rest])
         try:
             instance = run(copy_json(args))
         except ValidationError as error:

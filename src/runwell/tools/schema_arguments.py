@@ -44,7 +44,8 @@ class SchemaArguments:
     def validate(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         names = self._schema["properties"]
         if self._closed and not args.keys() <= names.keys():
-            raise refuse(tool, unknown(args.keys() - names.keys(), names))
+            known = {name: value for name, value in args.items() if name in names}
+            raise refuse(tool, [*unknown(args.keys() - names.keys(), names), *self._problems(known)])
         if not self._validator.is_valid(args):
             nulls = [
                 tuple(error.instance_path) for error in self._validator.iter_errors(args) if error.instance is None
