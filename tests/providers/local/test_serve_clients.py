@@ -11,7 +11,7 @@ from urllib.request import urlopen
 from runwell.providers.local.serve import LocalServer
 
 
-def test_a_client_that_resets_its_connection_is_no_news(capfd: Any) -> None:
+def test_a_client_that_resets_its_connection_is_no_news(capfd: Any, caplog: Any) -> None:
     with LocalServer("smollm2-135m") as server:
         port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -24,3 +24,4 @@ def test_a_client_that_resets_its_connection_is_no_news(capfd: Any) -> None:
         with urlopen(f"http://127.0.0.1:{port}/health") as answer:
             assert answer.status == 200
     assert capfd.readouterr().err == ""
+    assert not caplog.records
