@@ -282,9 +282,7 @@ def test_a_declaration_of_a_seat_that_is_not_there_is_refused() -> None:
 
 
 def test_review_with_a_predicate_says_so() -> None:
-    gate = HumanInTheLoopMiddleware(
-        {"look": {"when": lambda request: True, "allowed_decisions": ["edit"]}}
-    )
+    gate = HumanInTheLoopMiddleware({"look": {"when": lambda request: True, "allowed_decisions": ["edit"]}})
     found = create_agent(model(), [look], middleware=[gate], checkpointer=InMemorySaver()).seats()
     assert found["D9"].answer == "Calls of look do, of look only when a predicate says so."
     assert "look: edit" in found["D10"].answer
