@@ -25,20 +25,22 @@ that decides:
 from runwell import create_agent, tool
 from runwell.testing import FakeChatModel
 
+
 @tool(destructive=True)
 def delete_file(path: str) -> str:
     "Delete a file."
     return f"deleted {path}"
 
+
 agent = create_agent(FakeChatModel(), [delete_file], approvals="destructive")
 seats = agent.seats()
 print(seats["D9"].holder, "-", seats["D9"].answer)
-#> code - Calls of delete_file do.
+# > code - Calls of delete_file do.
 print(seats["D10"].holder)
-#> human
+# > human
 careless = create_agent(FakeChatModel(), [delete_file])
 print([difference.seat.id for difference in seats.diff(careless)][:2])
-#> ['A11', 'D1']
+# > ['A11', 'D1']
 ```
 
 `seats.to_markdown()` and `seats.to_html()` are pages of it; the second needs nothing else and can be searched. From a
@@ -53,6 +55,7 @@ from runwell.agents.middleware import AgentMiddleware
 from runwell.seats import Held
 from runwell.testing import FakeChatModel
 
+
 class OfficeHours(AgentMiddleware):
     def wrap_tool_call(self, request, handler):
         return handler(request)
@@ -60,9 +63,10 @@ class OfficeHours(AgentMiddleware):
     def seats(self):
         yield Held("D1", "Calls run in office hours only.", self.wrap_tool_call)
 
+
 agent = create_agent(FakeChatModel(), middleware=[OfficeHours()])
 print(agent.seats()["D1"].answer)
-#> Calls run in office hours only.
+# > Calls run in office hours only.
 ```
 
 What was decided in a run is told to whoever watches it:
@@ -76,7 +80,7 @@ log = DecisionLog()
 create_agent(FakeChatModel(["Hello."])).invoke({"messages": "Hi"}, {"callbacks": [log]})
 for decision in log:
     print(decision.seat, decision.outcome, "-", decision.reason)
-#> C2 end - the model called no tool
+# > C2 end - the model called no tool
 ```
 
 <!-- Everything below is made by `make docs` from src/runwell/seats/catalogue.py. -->

@@ -56,9 +56,9 @@ def test_the_walk_finds_blocks() -> None:
 
 @pytest.mark.parametrize("source", blocks(""))
 def test_a_block_runs(source: str, tmp_path: Path) -> None:
-    """And prints what its `#> ` lines say, if it has any."""
+    """And prints what its `# > ` lines say, if it has any."""
     printed = run(source, tmp_path)
-    said = [line.removeprefix("#>").removeprefix(" ") for line in source.splitlines() if line.startswith("#>")]
+    said = [line.removeprefix("# >").removeprefix(" ") for line in source.splitlines() if line.startswith("# >")]
     if said:
         assert printed.splitlines() == said
 
