@@ -240,6 +240,64 @@ def test_an_extended_response_carries_an_update(run: Any) -> None:
     assert run.invoke(create_agent(FakeChatModel(responses=["ok"]), middleware=[extended]), GO)["visits"] == 7
 
 
+@pytest.mark.parametrize("colour", ["plain", "async"])
+def test_the_update_of_an_inner_hook_is_kept_and_that_of_an_outer_one_wins(run: Any, colour: str) -> None:
+    class Both(AgentState):
+        visits: int
+        inner: str
+
+    @wrap_model_call(state_schema=Both)
+    def inside(request: ModelRequest, handler: Any) -> Any:
+        return ExtendedModelResponse(handler(request), Command(update={"visits": 1, "inner": "kept"}))
+
+    @wrap_model_call
+    def plain(request: ModelRequest, handler: Any) -> Any:
+        return ExtendedModelResponse(handler(request), Command(update={"visits": 2}))
+
+    @wrap_model_call
+    async def aio(request: ModelRequest, handler: Any) -> Any:
+        return ExtendedModelResponse(await handler(request), Command(update={"visits": 2}))
+
+    outside = {"plain": plain, "async": aio}[colour]
+    result = run.invoke(create_agent(FakeChatModel(responses=["ok"]), middleware=[outside, inside]), GO)
+    assert (result["visits"], result["inner"]) == (2, "kept")
+
+
+def test_the_update_of_an_attempt_that_was_made_again_is_forgotten(run: Any) -> None:
+    class Attempt(AgentState):
+        bad: str
+        good: str
+
+    @wrap_model_call
+    def again(request: ModelRequest, handler: Any) -> Any:
+        first = handler(request)
+        return handler(request) if first.result[0].text == "bad" else first
+
+    @wrap_model_call(state_schema=Attempt)
+    def inside(request: ModelRequest, handler: Any) -> Any:
+        made = handler(request)
+        text = made.result[0].text
+        return ExtendedModelResponse(made, Command(update={text: text}))
+
+    result = run.invoke(create_agent(FakeChatModel(responses=["bad", "good"]), middleware=[again, inside]), GO)
+    assert result["good"] == "good" and "bad" not in result
+
+
+def test_an_attempt_without_an_update_forgets_the_one_before(run: Any) -> None:
+    @wrap_model_call
+    def again(request: ModelRequest, handler: Any) -> Any:
+        handler(request)
+        return handler(request)
+
+    @wrap_model_call(state_schema=Visits)
+    def inside(request: ModelRequest, handler: Any) -> Any:
+        made = handler(request)
+        return ExtendedModelResponse(made, Command(update={"visits": 1})) if made.result[0].text == "bad" else made
+
+    result = run.invoke(create_agent(FakeChatModel(responses=["bad", "good"]), middleware=[again, inside]), GO)
+    assert "visits" not in result
+
+
 def test_a_hook_that_returns_nonsense_is_named(run: Any) -> None:
     @wrap_model_call
     def wrong(request: ModelRequest, handler: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runwell.agents import create_agent
-from runwell.agents.middleware import SummarizationMiddleware
+from runwell.agents.middleware import SummarizationMiddleware, TodoListMiddleware
 from runwell.errors import ContextOverflow, InvalidInput, ModelOverloaded
 from runwell.messages import AIMessage, HumanMessage, ToolMessage, validate_history
 from runwell.persistence import InMemorySaver
@@ -47,6 +47,13 @@ def test_f4_past_the_trigger_the_older_messages_become_a_summary(run: Any) -> No
     assert all(f"{word} {n}" in asked for n in range(3) for word in ("question",)) and "now" not in asked
     assert isinstance(messages[0], HumanMessage)
     assert len(messages[0].additional_kwargs["summary_of"]) == 5
+
+
+def test_f4_a_summary_made_inside_another_hook_is_stored_too(run: Any) -> None:
+    summary = SummarizationMiddleware(summaries(), trigger=("messages", 6), keep=("messages", 2))
+    agent = create_agent(FakeChatModel(responses=["ok"]), middleware=[TodoListMiddleware(), summary])
+    messages = run.invoke(agent, {"messages": [*talk(3), HumanMessage("now")]})["messages"]
+    assert texts(messages) == [FIRST, "answer 2", "now", "ok"]
 
 
 def test_f4_below_the_trigger_nothing_happens(run: Any) -> None:
