@@ -133,7 +133,8 @@ class _Demo:
         chat = ready(self.model)
         start = time.monotonic()
         with err.status(f"loading {safe(self.model)}"):
-            chat.invoke("Hello")
+            load = getattr(chat, "load", None)  # a model of a provider is asked for a word instead
+            load() if load is not None else chat.invoke("Hello")
         self.say.print(f"{self.model} is ready ({time.monotonic() - start:.1f} s)")
         return chat
 
