@@ -60,7 +60,6 @@ class Run:
     """One run of a graph, on one thread and namespace."""
 
     __slots__ = (
-        "actor",
         "answer_in_process",
         "answers",
         "applied",
@@ -72,7 +71,6 @@ class Run:
         "call",
         "caller",
         "can_pause",
-        "config",
         "durability",
         "graph",
         "head",
@@ -104,7 +102,6 @@ class Run:
     def __init__(self, graph: CompiledStateGraph) -> None:
         self.graph = graph
         self.base: Runtime[Any] = Runtime()
-        self.config: dict[str, Any] = {}
         self.saver: SaverCalls | None = None
         self.thread_id: str | None = None
         self.ns = ""

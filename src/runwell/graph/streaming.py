@@ -12,7 +12,7 @@ from runwell.ports.runtime import CURRENT_TASK
 
 __all__ = ["MODES", "NOSTREAM", "MessagesHandler", "StreamMode", "check_modes", "shaped"]
 
-StreamMode = Literal["values", "updates", "messages", "custom", "checkpoints", "tasks", "debug"]
+StreamMode = Literal["values", "updates", "messages", "custom", "checkpoints"]
 
 MODES = frozenset({"values", "updates", "messages", "custom", "checkpoints"})
 INLINE = frozenset({"values", "updates", "checkpoints"})
