@@ -282,6 +282,18 @@ def test_what_a_client_sent_twice_is_read_once_and_old_conversations_are_forgott
         _ = history.messages
 
 
+def test_a_redis_that_restarts_is_found_again_with_what_it_had(redis_url, redis_server):
+    history = RedisChatMessageHistory("restart", redis_url)
+    history.add_messages(TURN)
+    redis_server.stop()
+    with pytest.raises(StorageError, match="restart") as caught:
+        history.add_user_message("lost")
+    assert caught.value.retryable
+    redis_server.start()
+    history.add_user_message("after")
+    assert [message.text for message in history.messages] == [*(message.text for message in TURN), "after"]
+
+
 def test_a_redis_that_is_not_there_is_told():
     with pytest.raises(StorageError, match="'s'") as caught:
         RedisChatMessageHistory("s", "redis://127.0.0.1:1/0").add_user_message("x")

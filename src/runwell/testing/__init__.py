@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ParrotFakeChatModel,
     )
     from runwell.testing.postgres import PostgresServer
+    from runwell.testing.redis import RedisServer
     from runwell.testing.saver_threads import SaverThreadsSuite
     from runwell.testing.savers import CheckpointSaverSuite
     from runwell.testing.stores import StoreSuite
@@ -35,6 +36,7 @@ _HOME = {
     "Killed": "runwell.testing.effects",
     "ParrotFakeChatModel": "runwell.testing.models",
     "PostgresServer": "runwell.testing.postgres",
+    "RedisServer": "runwell.testing.redis",
     "SaverThreadsSuite": "runwell.testing.saver_threads",
     "StoreSuite": "runwell.testing.stores",
     "kills": "runwell.testing.effects",
@@ -53,6 +55,7 @@ __all__ = [
     "Killed",
     "ParrotFakeChatModel",
     "PostgresServer",
+    "RedisServer",
     "SaverThreadsSuite",
     "StoreSuite",
     "kills",
