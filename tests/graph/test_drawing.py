@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import operator
 import re
+import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
+from xml.etree import ElementTree
 
 import mermaidx  # type: ignore[import-untyped]
 import pytest
@@ -14,8 +17,9 @@ from hypothesis import strategies as st
 
 from runwell.agents import create_agent
 from runwell.agents.middleware import AgentMiddleware, hook_config
+from runwell.errors import MissingExtra
 from runwell.graph import END, START, Command, Send, StateGraph
-from runwell.runnables import Graph, Node
+from runwell.runnables import Graph, Node, RunnableLambda
 from runwell.testing import FakeChatModel
 
 
@@ -341,3 +345,68 @@ def test_every_node_and_every_edge_is_in_the_text_picture(made: Any) -> None:
     assert below + text.count("<") == len(edges)
     assert text.count("+") == 2 * text.count("<")
     assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+# -- SVG and PNG
+
+
+def svg_texts(svg: str) -> list[str]:
+    """The lines of text that a valid SVG document shows."""
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "foreignObject" not in {element.tag.rpartition("}")[2] for element in root.iter()}, "not only for browsers"
+    rows = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    return [" ".join("".join(row.itertext()).split()) for row in rows]
+
+
+def test_graph_14_svg_and_png_are_made_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("drawing asked for the network")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    drawn = nested().get_graph(xray=True)
+    svg = drawn.draw_svg(tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text(encoding="utf-8") == svg
+    assert {"__start__", "sub", "deep", "x", "y", "z", "stop / again", "__end__"} <= set(svg_texts(svg))
+    styles = [e.get("class", "").split() for e in ElementTree.fromstring(svg).iter() if e.get("data-edge") == "true"]
+    assert sum("edge-pattern-dotted" in style for style in styles) == sum(edge.conditional for edge in drawn.edges)
+    assert len(styles) == len(drawn.edges)
+    png = drawn.draw_png(tmp_path / "graph.png")
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (tmp_path / "graph.png").read_bytes() == png
+    assert drawn.draw_mermaid_png(background_color="transparent")[:8] == png[:8]
+
+
+def test_an_svg_shows_every_name_as_it_is() -> None:
+    graph = graph_of(*NASTY, "my-svg", "id=my-svg")
+    for name in [*NASTY, "my-svg", "id=my-svg"]:
+        graph.add_edge(START, name)
+    shown = svg_texts(graph.compile().get_graph().draw_svg())
+    missing = [name for name in [*NASTY, "my-svg", "id=my-svg"] if name not in shown]
+    assert missing == []
+
+
+def test_two_pictures_share_no_ids() -> None:
+    ids = [
+        {value for element in ElementTree.fromstring(svg).iter() if (value := element.get("id"))}
+        for svg in (nested().get_graph().draw_svg(), nested().get_graph(xray=True).draw_svg())
+    ]
+    assert ids[0]
+    assert ids[0].isdisjoint(ids[1])
+
+
+def test_a_chain_is_drawn_by_the_same_code_and_opens_graphs_in_it() -> None:
+    chain = RunnableLambda(str) | nested() | {"left": RunnableLambda(str), "right": RunnableLambda(repr)}
+    assert {"left", "right"} <= set(svg_texts(chain.get_graph().draw_svg()))
+    assert chain.get_graph().groups == {}
+    once, whole = chain.get_graph(xray=1), chain.get_graph(xray=True)
+    assert [name for name, _ in once.groups.values()] == ["graph"]
+    assert [name for name, _ in whole.groups.values()] == ["graph", "sub", "deep"]
+    assert {"graph", "sub", "deep", "x", "z", "left"} <= set(svg_texts(whole.draw_svg()))
+
+
+def test_without_the_library_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mermaidx", None)
+    with pytest.raises(MissingExtra, match=r"runwell\[draw\]"):
+        nested().get_graph().draw_svg()

@@ -54,9 +54,9 @@ class Described:
         """The JSON schema of the output."""
         return cast("dict[str, Any]", self.get_output_schema(config).model_json_schema())
 
-    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
-        """Its parts and how they are connected."""
-        return cast("Graph", form("Graph").of(self))
+    def get_graph(self, config: RunnableConfig | None = None, *, xray: bool | int = False) -> Graph:
+        """Its parts and how they are connected. `xray` shows what state graphs among them are made of."""
+        return cast("Graph", form("Graph").of(self, xray))
 
     def get_prompts(self, config: RunnableConfig | None = None) -> list[Any]:
         """The prompts in it, in the order they stand, also those in functions that refer to them."""

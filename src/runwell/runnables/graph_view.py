@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = ["Edge", "Graph", "Node"]
@@ -52,12 +53,14 @@ class Graph:
     groups: dict[str, tuple[str, str | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runnable: Any) -> Graph:
-        """The graph of a runnable."""
+    def of(cls, runnable: Any, xray: bool | int = False) -> Graph:
+        """The graph of a runnable. `xray` opens state graphs among its parts: True all, a number so many deep."""
         graph = cls()
         start = graph.add_node(None, runnable.get_name("input"))
         ends = graph._part(runnable, [_End(start)])
         graph._lead(ends, graph.add_node(None, runnable.get_name("output")))
+        for node in [node for node in graph.nodes.values() if xray and hasattr(node.data, "run_nested")]:
+            graph.expand(node.id, node.data.get_graph(xray=xray if isinstance(xray, bool) else xray - 1))
         return graph
 
     def add_node(self, data: Any, name: str, *, id: str | None = None) -> Node:
@@ -182,6 +185,31 @@ class Graph:
         from runwell.runnables.ascii_drawing import ascii_drawing
 
         return ascii_drawing(self)
+
+    def draw_svg(self, output_file_path: str | Path | None = None) -> str:
+        """The graph as the text of an SVG document, and written to a file if one is named.
+
+        Laid out by Mermaid itself, in this process (`pip install "runwell[draw]"`); conditional edges are dashed.
+        """
+        from runwell.runnables.image_drawing import svg_drawing
+
+        drawn = svg_drawing(self)
+        if output_file_path is not None:
+            Path(output_file_path).write_text(drawn, encoding="utf-8")
+        return drawn
+
+    def draw_png(self, output_file_path: str | Path | None = None, *, background_color: str = "white") -> bytes:
+        """`draw_svg()` as a PNG image, on a background of any CSS colour ("transparent": none)."""
+        from runwell.runnables.image_drawing import png_drawing
+
+        drawn = png_drawing(self, background_color)
+        if output_file_path is not None:
+            Path(output_file_path).write_bytes(drawn)
+        return drawn
+
+    def draw_mermaid_png(self, *, output_file_path: str | Path | None = None, background_color: str = "white") -> bytes:
+        """`draw_png()`, by its other name."""
+        return self.draw_png(output_file_path, background_color=background_color)
 
     def print_ascii(self) -> None:
         """Print `draw_ascii()`."""
