@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runwell.errors import InvalidInput, ModelError, ModelOverloaded, ModelRateLimitError, UsageError
+from runwell.errors import InvalidInput, ModelError, ModelOverloaded, ModelRateLimitError, NodeError, UsageError
 from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
 from runwell.models import BaseChatModel, ChatGeneration, ChatGenerationChunk, ChatResult, RetryPolicy
 from runwell.observe import BaseCallbackHandler
@@ -319,3 +319,18 @@ def _timed(model: BaseChatModel, history: list[Any]) -> float:
     for _ in range(500):
         model.invoke(history)
     return (time.perf_counter() - start) / 500
+
+
+@pytest.mark.parametrize("written", ["_generate", "_agenerate"])
+@pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration])
+def test_the_end_of_an_iteration_inside_a_model_is_told_as_an_error(written, error, driver):
+    def plain(self, messages, stop=None, run_manager=None, **kwargs):
+        raise error("early")
+
+    async def asynchronous(self, messages, stop=None, run_manager=None, **kwargs):
+        raise error("early")
+
+    model = type("Mine", (BaseChatModel,), {written: plain if written == "_generate" else asynchronous})()
+    for call in (driver.invoke, driver.stream):
+        with pytest.raises(NodeError, match="early"):
+            call(model, "hi")

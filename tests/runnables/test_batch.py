@@ -67,17 +67,41 @@ def test_a_failure_is_raised_itself_and_keeps_what_the_others_gave(driver):
 
 
 def test_of_several_failures_the_first_in_order_is_raised(driver):
-    both = threading.Barrier(2)
+    first_failed = threading.Event()
 
-    def fails(value):
-        both.wait(10)
+    def fails(value):  # the second one fails while the first is under way
+        if value == 0:
+            assert first_failed.wait(10)
+        else:
+            first_failed.set()
         raise ValueError(value)
 
-    with pytest.raises(ValueError) as caught:
-        driver.batch(RunnableLambda(fails), [0, 1], {"max_concurrency": 2})
-    errors = caught.value.batch.errors  # async code cancels the others at the first failure
-    assert errors[min(errors)] is caught.value
-    assert driver.colour == "async" or list(errors) == [0, 1]
+    async def afails(value):
+        if value == 0:
+            await asyncio.sleep(0)  # one turn of the loop: not enough for it to be cancelled
+        raise ValueError(value)
+
+    with pytest.raises(ValueError, match="0") as caught:
+        driver.batch(RunnableLambda(fails, afails), [0, 1], {"max_concurrency": 2})
+    assert list(caught.value.batch.errors) == [0, 1]
+
+
+def test_async_code_still_under_way_is_cancelled_and_is_no_failure():
+    cancelled = []
+
+    async def fails(value):
+        if value == 1:
+            raise ValueError(value)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(value)
+            raise
+
+    with pytest.raises(ValueError, match="1") as caught:
+        asyncio.run(RunnableLambda(fails).abatch([0, 1, 2], {"max_concurrency": 3}))
+    assert cancelled == [0, 2]
+    assert caught.value.batch.not_run == [0, 2]
 
 
 def test_failures_can_be_returned_in_place(driver):

@@ -9,8 +9,17 @@ import weakref
 import pytest
 
 from runwell.drivers import cheap
+from runwell.errors import NodeError
+from runwell.observe import BaseCallbackHandler
 from runwell.ports.runtime import Runtime
-from runwell.runnables import RunnableGenerator, RunnableLambda, RunnableSequence
+from runwell.runnables import (
+    Runnable,
+    RunnableBranch,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnableParallel,
+    RunnableSequence,
+)
 
 
 def plain(value):
@@ -165,3 +174,54 @@ def test_run_07_the_same_for_a_bound_generator(driver):
     del holder, made
     gc.collect()
     assert gone() is None
+
+
+def stops(value):
+    raise StopIteration("early")
+
+
+async def astops(value):
+    raise StopIteration("early")
+
+
+async def astops_async(value):
+    raise StopAsyncIteration("early")
+
+
+class Stopping(Runnable):
+    def invoke(self, input, config=None, **kwargs):
+        raise StopIteration("early")
+
+
+WAYS = {
+    "alone": lambda step: step,
+    "first": lambda step: step | str,
+    "last": lambda step: RunnableLambda(lambda x: x) | step,
+    "beside": lambda step: RunnableParallel(a=step, b=str),
+    "only branch": lambda step: RunnableParallel(a=step),
+    "condition": lambda step: RunnableBranch((step, str), str),
+    "retried": lambda step: step.with_retry(stop_after_attempt=1),
+    "fallback": lambda step: RunnableLambda(stops).with_fallbacks([step]),
+    "bound": lambda step: step.bind(),
+    "timed": lambda step: step.with_timeout(5),
+    "cached": lambda step: step.with_cache(),
+    "watched": lambda step: step.with_config(callbacks=[BaseCallbackHandler()]),
+}
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "batch"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", [stops, astops, astops_async])
+def test_the_end_of_an_iteration_out_of_a_function_is_told_as_an_error_everywhere(function, way, how, driver):
+    made = WAYS[way](RunnableLambda(function))
+    with pytest.raises(NodeError, match="early") as caught:
+        getattr(driver, how)(made, ["x"] if how == "batch" else "x")
+    assert caught.value.hint
+    assert isinstance(caught.value.__cause__, StopIteration | StopAsyncIteration | RuntimeError)
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "batch"])
+@pytest.mark.parametrize("way", ["first", "last"])
+def test_the_same_out_of_a_class_of_the_users_own_in_a_chain(way, how, driver):
+    with pytest.raises(NodeError, match="early"):
+        getattr(driver, how)(WAYS[way](Stopping()), ["x"] if how == "batch" else "x")

@@ -8,7 +8,8 @@ import traceback
 import pytest
 
 from runwell.errors import InvalidInput, UsageError
-from runwell.runnables import Runnable, RunnableGenerator, RunnableLambda, chain
+from runwell.prompts import ChatPromptTemplate
+from runwell.runnables import Runnable, RunnableGenerator, RunnableLambda, RunnableSequence, chain
 
 
 class ByInvoke(Runnable[str, str]):
@@ -105,6 +106,13 @@ def test_functions_generators_and_dicts_become_parts():
     ("make", "told"),
     [
         (lambda part: part | 5, "Step 2 of the chain is 5"),
+        (lambda part: part | None, "Step 2 of the chain is None"),
+        (lambda part: None | part, "Step 1 of the chain is None"),
+        (lambda part: part.pipe(part, None), "Step 3 of the chain is None"),
+        (lambda part: RunnableSequence(part, None, part), "Step 2 of the chain is None"),
+        (lambda part: RunnableSequence(first=part, middle=[None], last=part), "Step 2 of the chain is None"),
+        (lambda part: part | {"a": None}, "The entry 'a' of a parallel step is None"),
+        (lambda part: ChatPromptTemplate.from_template("{x}") | None, "Step 2 of the chain is None"),
         (lambda part: part | {"a": part, "b": 5}, "The entry 'b' of a parallel step is 5"),
         (lambda part: part.with_fallbacks(part), "fallbacks is a list"),
         (lambda part: RunnableLambda("x"), "wants a function"),

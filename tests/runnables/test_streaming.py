@@ -185,6 +185,130 @@ def test_parallel_branches_interleave_and_a_late_one_holds_nobody_up(driver):
     assert add(chunks) == {"early": "onetwo", "late": "late"}
 
 
+def slow_and_quick(lag):
+    """A dict of a branch that dawdles over each chunk and one that does not; `lag` is told how far it is behind."""
+    pause = threading.Event()
+
+    def slow(chunks):
+        for chunk in chunks:
+            pause.wait(0.001)
+            lag.read += 1
+            yield chunk
+
+    async def aslow(chunks):
+        async for chunk in chunks:
+            await asyncio.sleep(0.001)
+            lag.read += 1
+            yield chunk
+
+    return RunnableParallel(slow=RunnableGenerator(slow, aslow), quick=RunnablePassthrough())
+
+
+class Lag:
+    def __init__(self, count):
+        self.count, self.made, self.read, self.most = count, 0, 0, 0
+
+    def source(self):
+        for _ in range(self.count):
+            self.made += 1
+            self.most = max(self.most, self.made - self.read)
+            yield "x"
+
+
+def test_the_quickest_branch_is_only_so_far_ahead_of_the_slowest(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 8)
+    lag = Lag(150)
+    assert add(driver.transform(slow_and_quick(lag), lag.source())) == {"slow": "x" * 150, "quick": "x" * 150}
+    assert 8 <= lag.most <= 10
+
+
+def test_a_branch_that_is_not_to_begin_before_another_ends_holds_it_not_up(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 8)
+    both = RunnableParallel(a=RunnablePassthrough(), b=RunnablePassthrough(), c=RunnablePassthrough())
+    got = driver.transform(both, ["x"] * 100, {"max_concurrency": 1})
+    assert add(got) == {"a": "x" * 100, "b": "x" * 100, "c": "x" * 100}
+
+
+def test_a_branch_that_stops_reading_holds_nobody_up(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 8)
+
+    def first(chunks):
+        yield next(chunks)
+
+    async def afirst(chunks):
+        async for chunk in chunks:
+            yield chunk
+            return
+
+    both = RunnableParallel(first=RunnableGenerator(first, afirst), all=RunnablePassthrough())
+    assert add(driver.transform(both, ["x"] * 100)) == {"first": "x", "all": "x" * 100}
+
+
+def test_a_branch_that_fails_while_another_waits_for_it_ends_the_stream(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 4)
+    made = []
+
+    def source():
+        for number in range(1000):
+            made.append(number)
+            yield "x"
+
+    def fails(chunks):
+        next(chunks)
+        while len(made) < 5:  # the other one is as far ahead as it may be
+            threading.Event().wait(0.001)
+        raise ValueError("behind")
+
+    async def afails(chunks):
+        await anext(chunks)
+        while len(made) < 5:
+            await asyncio.sleep(0.001)
+        raise ValueError("behind")
+        yield
+
+    def whole(text):
+        raise AssertionError("a step was given an input cut short")
+
+    both = RunnableParallel(a=RunnableGenerator(fails, afails), b=RunnablePassthrough(), c=whole)
+    with pytest.raises(ValueError, match="behind"):
+        driver.transform(both, source())
+    assert len(made) < 10
+
+
+def test_closing_ends_a_branch_that_waits_for_another(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 4)
+    closed = threading.Event()
+    behind = threading.Event()
+
+    def endless(text):
+        try:
+            while True:
+                yield "x"
+        finally:
+            closed.set()
+
+    def stuck(chunks):
+        next(chunks)
+        behind.wait(10)
+        yield from chunks
+
+    async def astuck(chunks):
+        await anext(chunks)
+        await asyncio.Event().wait()
+        yield
+
+    both = RunnableLambda(endless) | RunnableParallel(a=RunnableGenerator(stuck, astuck), b=RunnablePassthrough())
+
+    def release(chunks):
+        try:
+            yield from chunks
+        finally:
+            behind.set()
+
+    assert len(driver.stream(both | release, "x", take=4)) == 4
+    assert closed.wait(5)
+
+
 def test_closing_a_parallel_stream_ends_its_branches(driver):
     ended = [threading.Event(), threading.Event()]
 

@@ -94,9 +94,10 @@ class Pipe:
         """Add; in a thread that may block, wait while the reader is too far behind."""
         self.push(item)
         if len(self.items) >= self.limit and _running_loop() is None:
-            self._room()
+            self.room()
 
-    def _room(self) -> None:
+    def room(self) -> None:
+        """Wait in this thread, which may block, while the reader is too far behind."""
         while len(self.items) >= self.limit and not self.closed:
             gate = threading.Lock()
             gate.acquire()

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from runwell.drivers.closing import aclose
+from runwell.drivers.colour import RETOLD, told_apart
 from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
@@ -366,7 +367,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if self.rate_limiter is not None:
             self.rate_limiter.acquire(blocking=True)
         if "_generate" in writes:
-            return self._generate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+            try:
+                return self._generate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+            except RETOLD as error:
+                raise told_apart(error)  # noqa: B904 - it has its cause
         if "_agenerate" in writes and "_stream" not in writes:
             return from_plain(partial(self._agenerate, messages, stop=stop, run_manager=reporter_of(run), **kwargs))
         return whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
@@ -377,11 +381,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         writes = self._writes
         if self.rate_limiter is not None:
             await self.rate_limiter.aacquire(blocking=True)
-        if "_agenerate" in writes:
-            return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
-        if "_generate" in writes and "_astream" not in writes:
-            call = partial(self._generate, messages, stop=stop, run_manager=reporter_of(run), **kwargs)
-            return call() if self.never_blocks else await from_thread(call)
+        try:
+            if "_agenerate" in writes:
+                return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+            if "_generate" in writes and "_astream" not in writes:
+                call = partial(self._generate, messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+                return call() if self.never_blocks else await from_thread(call)
+        except (*RETOLD, RuntimeError) as error:
+            raise told_apart(error)  # noqa: B904 - it has its cause
         return whole([self._chunk(piece, "", False) async for piece in self._apieces(messages, stop, kwargs)])
 
     def _streams(self, kwargs: Mapping[str, Any]) -> bool:

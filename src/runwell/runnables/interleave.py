@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.closing import aclose
@@ -21,61 +22,111 @@ Labelled = tuple[Any, Any]
 
 _END = object()
 
+AHEAD = 4096
+"""Chunks of its input that the quickest step may be ahead of the slowest. Far more than an answer of a model has, so
+that a late step does not hold up an early one; and an end to what a stream without one can take up."""
+
 
 class _Shared:
-    """One source read by several threads, each getting every item."""
+    """One source read by several steps, each getting every item; who needs the next one first fetches it for all."""
+
+    def __init__(self, readers: int) -> None:
+        from runwell.drivers.streams import Pipe
+
+        # one that has not begun (because of `max_concurrency`) may have to wait for the others to end
+        self.queues = [Pipe(sys.maxsize) for _ in range(readers)]
+        self.ended = False
+
+    def begin(self, number: int) -> None:
+        """This reader has begun: from now on it holds up those too far ahead of it."""
+        self.queues[number].limit = AHEAD
+
+    def hand_out(self, item: Any) -> list[Pipe]:
+        """Give it to all who still read; those of them that are too far behind."""
+        for queue in self.queues:
+            with suppress(StreamClosed):
+                queue.push(item)
+        return [queue for queue in self.queues if len(queue.items) >= queue.limit]
+
+
+class _SyncShared(_Shared):
+    """A plain source read by several threads. In a `CancelGroup`, it lets go of those that wait when that ends."""
 
     def __init__(self, source: Iterator[Any], readers: int) -> None:
+        super().__init__(readers)
         self.source = source
-        self.queues: list[deque[Any]] = [deque() for _ in range(readers)]
         self.lock = threading.Lock()
-        self.ended = False
+        self.cancelled = False
 
     def reader(self, number: int) -> Iterator[Any]:
         queue = self.queues[number]
-        while True:
-            if not queue:
-                with self.lock:
-                    if not queue and not self.ended:
-                        try:
-                            self._hand_out(next(self.source))
-                        except StopIteration:
-                            self.ended = True
-                if not queue:
-                    return
-            yield queue.popleft()
+        try:
+            while True:
+                if not queue.items:
+                    with self.lock:
+                        if not (queue.items or self.ended or self.cancelled):
+                            self._fetch()
+                    if not queue.items and not self.cancelled:
+                        return
+                try:
+                    item = queue.take()
+                except IndexError:  # emptied when it was cancelled: not the end of the source
+                    raise StreamClosed() from None
+                yield item
+        finally:
+            queue.close()
 
-    def _hand_out(self, item: Any) -> None:
+    def _fetch(self) -> None:
+        try:
+            item = next(self.source)
+        except StopIteration:
+            self.ended = True
+            return
+        for late in self.hand_out(item):
+            with suppress(StreamClosed):  # that one reads no more
+                late.room()
+
+    def cancel(self) -> None:
+        self.cancelled = True
         for queue in self.queues:
-            queue.append(item)
+            queue.close()
+
+    def tell(self, report: Callable[[], None]) -> int:
+        return 0
 
 
-class _AsyncShared:
-    """One async source read by several tasks."""
+class _AsyncShared(_Shared):
+    """An async source read by several tasks."""
 
     def __init__(self, source: AsyncIterator[Any], readers: int) -> None:
         import asyncio
 
+        super().__init__(readers)
         self.source = source
-        self.queues: list[deque[Any]] = [deque() for _ in range(readers)]
         self.lock = asyncio.Lock()
-        self.ended = False
 
     async def reader(self, number: int) -> AsyncIterator[Any]:
         queue = self.queues[number]
-        while True:
-            if not queue:
-                async with self.lock:
-                    if not queue and not self.ended:
-                        item = await anext(self.source, _END)
-                        if item is _END:
-                            self.ended = True
-                        else:
-                            for each in self.queues:
-                                each.append(item)
-                if not queue:
-                    return
-            yield queue.popleft()
+        try:
+            while True:
+                if not queue.items:
+                    async with self.lock:
+                        if not queue.items and not self.ended:
+                            await self._fetch()
+                    if not queue.items:
+                        return
+                yield queue.take()
+        finally:
+            queue.close()
+
+    async def _fetch(self) -> None:
+        item = await anext(self.source, _END)
+        if item is _END:
+            self.ended = True
+            return
+        for late in self.hand_out(item):
+            with suppress(StreamClosed):
+                await late.aroom()
 
 
 def interleave(
@@ -90,29 +141,32 @@ def interleave(
             for chunk in steps[label].transform(iter((item,))):
                 yield label, chunk
         return
+    from runwell.drivers.cancel import CANCEL
     from runwell.drivers.streams import SyncStream
     from runwell.drivers.threads import fan_out
 
-    shared = _Shared(source, len(steps))
+    shared = _SyncShared(source, len(steps))
 
     def produce(pipe: Pipe) -> None:
-        failed = False
-
         def pump(number: int, label: Any) -> None:
-            nonlocal failed
+            group = CANCEL.get()  # it is cancelled when another step fails, or the reader goes
+            if group is not None:
+                group.add(shared)
+            shared.begin(number)
             stream = steps[label].transform(shared.reader(number))
             try:
                 for chunk in stream:
-                    if failed:
+                    if shared.cancelled:
                         raise StreamClosed()
                     pipe.put((label, chunk))
             except Exception:
-                failed = True
+                shared.cancel()
                 raise
             finally:
                 close = getattr(stream, "close", None)
                 if close is not None:
                     close()
+                shared.queues[number].close()
 
         pumps = [lambda n=number, s=label: pump(n, s) for number, label in enumerate(steps)]
         _raise_first(fan_out(pumps, limit, stop_on_error=True))
@@ -132,12 +186,14 @@ async def ainterleave(
 
     async def produce(pipe: Pipe) -> None:
         async def pump(number: int, label: Any) -> None:
+            shared.begin(number)
             stream = steps[label].atransform(shared.reader(number))
             try:
                 async for chunk in stream:
                     await pipe.aput((label, chunk))
             finally:
                 await aclose(stream)
+                shared.queues[number].close()
 
         pumps = [lambda n=number, s=label: pump(n, s) for number, label in enumerate(steps)]
         _raise_first(await afan_out(pumps, limit, stop_on_error=True))

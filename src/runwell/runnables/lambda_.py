@@ -9,7 +9,7 @@ from types import CoroutineType
 from typing import Any, get_type_hints
 
 from runwell.drivers.closing import aclose
-from runwell.drivers.colour import callee
+from runwell.drivers.colour import RETOLD, callee, told_apart
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
@@ -66,7 +66,10 @@ class RunnableLambda(Runnable[Input, Output]):
             if run is not None:
                 return run.call(self._call, input, kwargs)  # type: ignore[no-any-return]
         if self._direct and not kwargs:
-            output = self._callee.sync(input)  # type: ignore[misc]
+            try:
+                output = self._callee.sync(input)  # type: ignore[misc]
+            except RETOLD as error:
+                raise told_apart(error)  # noqa: B904 - it has its cause
             if isinstance(output, _SPECIAL):
                 return self._resolved(output, input)  # type: ignore[no-any-return]
             return output  # type: ignore[no-any-return]
@@ -106,7 +109,10 @@ class RunnableLambda(Runnable[Input, Output]):
         if asks:
             kwargs = {**supplies(asks), **kwargs}
         if aio is not None:
-            output = await aio(given, **kwargs)
+            try:
+                output = await aio(given, **kwargs)
+            except (*RETOLD, RuntimeError) as error:
+                raise told_apart(error)  # noqa: B904 - it has its cause
         else:
             from runwell.drivers.aio import call_async
 

@@ -89,7 +89,9 @@ class Runnable(Composable[Input, Output], Described):
         return self._once(input, config, kwargs)
 
     def _once(self, input: Any, config: RunnableConfig | None, kwargs: dict[str, Any]) -> Iterator[Output]:
-        yield self.invoke(input, config, **kwargs)
+        from runwell.drivers.sync import call_sync
+
+        yield call_sync(Callee(self.invoke, None), input, config, **kwargs)
 
     def astream(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Output]:
         """`stream` for `async for`."""
@@ -108,7 +110,9 @@ class Runnable(Composable[Input, Output], Described):
         return self._aonce(input, config, kwargs)
 
     async def _aonce(self, input: Any, config: RunnableConfig | None, kwargs: dict[str, Any]) -> AsyncIterator[Output]:
-        yield await self.ainvoke(input, config, **kwargs)
+        from runwell.drivers.aio import call_async
+
+        yield await call_async(Callee(None, self.ainvoke), input, config, **kwargs)
 
     def transform(
         self, input: Iterator[Input], config: RunnableConfig | None = None, **kwargs: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+from runwell.drivers.colour import told_apart
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
 from runwell.observe.resume import KeptAsyncIterator, KeptIterator
@@ -34,7 +35,11 @@ class RunnableSequence(ChunkwiseRunnable[Input, Output]):
         middle: Sequence[Any] | None = None,
         last: Any = None,
     ) -> None:
-        given = [step for step in (first, *steps, *(middle or ()), last) if step is not None]
+        given = [*steps, *(middle or ())]
+        if first is not None:
+            given.insert(0, first)
+        if last is not None:
+            given.append(last)
         flat: list[Runnable[Any, Any]] = []
         for number, step in enumerate(given, 1):
             part = coerce_to_runnable(step, f"Step {number} of the chain")
@@ -91,8 +96,11 @@ class RunnableSequence(ChunkwiseRunnable[Input, Output]):
                 for index, step in self._numbered:  # noqa: B007 - told in the note
                     value = step.invoke(value)
         except Exception as error:
-            note_step(error, self, index, len(self.steps), step, value, False)
-            raise
+            told = told_apart(error)
+            note_step(told, self, index, len(self.steps), step, value, False)
+            if told is error:
+                raise
+            raise told from error
         return value  # type: ignore[no-any-return]
 
     async def ainvoke(self, input: Input, config: RunnableConfig | None = None, **kwargs: Any) -> Output:
@@ -113,8 +121,11 @@ class RunnableSequence(ChunkwiseRunnable[Input, Output]):
                 else:
                     value = await step.ainvoke(value)
         except Exception as error:
-            note_step(error, self, index, len(self.steps), step, value, False)
-            raise
+            told = told_apart(error)
+            note_step(told, self, index, len(self.steps), step, value, False)
+            if told is error:
+                raise
+            raise told from error
         return value  # type: ignore[no-any-return]
 
     # -- streams
