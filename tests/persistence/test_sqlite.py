@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,28 @@ def test_threads_lists_the_most_recently_written_last(saver: SqliteSaver) -> Non
     talk(saver, 1, thread="b")
     talk(saver, 2, thread="a")
     assert saver.threads() == ["b", "a"]
+
+
+def selects(saver: SqliteSaver, work: Callable[[], Any]) -> int:
+    """How many times the database is asked for something meanwhile."""
+    asked: list[str] = []
+    assert saver.file.connection is not None
+    saver.file.connection.set_trace_callback(asked.append)
+    work()
+    saver.file.connection.set_trace_callback(None)
+    return len([query for query in asked if query.lstrip().startswith("SELECT")])
+
+
+def test_reading_takes_two_queries_for_the_newest_state_and_a_few_for_all_of_them(saver: SqliteSaver) -> None:
+    messages = talk(saver, 30)
+    saver.save_task("t", "", "c59", TaskRecord("t2", "model", done=True, writes=[("n", 1)]))
+    saver.save_task("t", "", "c59", TaskRecord("t1", "model", done=True, writes=[("n", 1)]))
+    assert selects(saver, lambda: saver.load("t")) == 2
+    assert selects(saver, lambda: saver.history("t")) <= 3
+    loaded = saver.load("t")
+    assert loaded is not None
+    assert loaded.values == {"messages": messages}
+    assert [task.task_id for task in loaded.tasks] == ["t2", "t1"]
 
 
 # -- opening

@@ -8,7 +8,7 @@ from runwell.errors import UnserializableType
 from runwell.persistence.serialization.serializer import Serializer
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
-__all__ = ["Meta", "decode_meta", "decode_task", "encode_meta", "encode_task"]
+__all__ = ["Meta", "decode_meta", "decode_task", "encode_meta", "encode_task", "meta_of"]
 
 
 class Meta(NamedTuple):
@@ -31,9 +31,15 @@ def encode_meta(serializer: Serializer, commit: Commit, types: frozenset[type]) 
 
 
 def decode_meta(serializer: Serializer, data: bytes, types: frozenset[type], where: str) -> Meta:
-    planned, joins, metadata = serializer.loads(data, types, where=where)
-    tasks = [PlannedTask(*planned[at : at + 4]) for at in range(0, len(planned), 4)]
-    return Meta(tasks, joins, metadata)
+    return meta_of(serializer.loads(data, types, where=where))
+
+
+def meta_of(stored: Any) -> Meta:
+    """What `encode_meta` was given, of its decoded bytes."""
+    planned, joins, metadata = stored
+    if len(planned) == 4:  # the most frequent by far
+        return Meta([PlannedTask(*planned)], joins, metadata)
+    return Meta([PlannedTask(*planned[at : at + 4]) for at in range(0, len(planned), 4)], joins, metadata)
 
 
 def encode_task(serializer: Serializer, record: TaskRecord, types: frozenset[type]) -> bytes:

@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 from typing import ClassVar, TypeVar
@@ -266,8 +265,7 @@ class InMemorySaver(BaseCheckpointSaver):
         lost = {row.id for row in space.rows if row.seq in dropped or row.seq in hidden}
         kept = [row for row in space.rows if row.seq not in dropped]
         space.rows = [
-            replace(
-                row,
+            row._replace(
                 parent_id=None if row.parent_id in lost else row.parent_id,
                 meta=b"" if row.seq in hidden else row.meta,
             )

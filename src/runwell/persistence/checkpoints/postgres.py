@@ -163,7 +163,7 @@ class PostgresSaver(BaseCheckpointSaver):
     def read_checkpoints(self, thread: str, ns: str, before: int | None, limit: int | None) -> list[CheckpointRow]:
         which = f"WHERE c.space = {_SPACE} AND c.seq < %s AND c.meta <> '' ORDER BY c.seq DESC LIMIT %s"
         rows = self._rows(f"{_CHECKPOINT} {which}", thread, ns, 2**31 if before is None else before, limit)
-        return [CheckpointRow(*row) for row in rows]
+        return list(map(CheckpointRow._make, rows))
 
     def read_changes(self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]]) -> dict[str, list[ChangeRow]]:
         query = f"""SELECT c.channel, c.seq, c.branch, c.kind, c.data
@@ -184,6 +184,27 @@ class PostgresSaver(BaseCheckpointSaver):
             found.setdefault(seq, []).append((task, data))
         return found
 
+    def read_parts(
+        self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]], seqs: Sequence[int]
+    ) -> tuple[dict[str, list[ChangeRow]], dict[int, list[tuple[str, bytes]]]]:
+        # One way to the server instead of two.
+        query = f"""WITH here AS (SELECT {_SPACE} AS space)
+            SELECT c.kind, c.channel, c.seq, c.branch::bigint AS place, c.data
+            FROM unnest(%s::text[], %s::int[], %s::int[]) AS s (channel, low, high)
+            JOIN runwell_changes c ON c.space = (SELECT space FROM here)
+                AND c.channel = s.channel AND c.seq BETWEEN s.low AND s.high
+            UNION ALL SELECT -1, task, seq, place, data FROM runwell_tasks
+            WHERE space = (SELECT space FROM here) AND seq = ANY(%s) ORDER BY 3, 4"""
+        lows, highs = [low for low, _ in spans.values()], [high for _, high in spans.values()]
+        changes: dict[str, list[ChangeRow]] = {}
+        tasks: dict[int, list[tuple[str, bytes]]] = {}
+        for kind, name, seq, at, data in self._rows(query, thread, ns, list(spans), lows, highs, list(seqs)):
+            if kind < 0:
+                tasks.setdefault(seq, []).append((name, data))
+            else:
+                changes.setdefault(name, []).append(ChangeRow(seq, at, kind, data))
+        return changes, tasks
+
     def read_threads(self) -> list[str]:
         query = """SELECT t.thread FROM runwell_threads t JOIN runwell_checkpoints c USING (space, seq)
             GROUP BY t.thread ORDER BY max(c.created_at), max(t.space)"""
@@ -203,7 +224,7 @@ class PostgresSaver(BaseCheckpointSaver):
     def read_tree(self, thread: str, ns: str) -> Tree:
         rows = self._rows(f"{_CHECKPOINT} WHERE c.space = {_SPACE} ORDER BY c.seq", thread, ns)
         query = f"SELECT channel, seq, branch FROM runwell_changes WHERE space = {_SPACE}"
-        return Tree([CheckpointRow(*row) for row in rows], self._rows(query, thread, ns))
+        return Tree(list(map(CheckpointRow._make, rows)), self._rows(query, thread, ns))
 
     # -- writing
 

@@ -8,87 +8,110 @@ from operator import attrgetter
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt
-from runwell.persistence.checkpoints.delta import Chain, apply, from_stored, items
-from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow
+from runwell.persistence.checkpoints.delta import apply, from_stored, items
+from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, place
 
 __all__ = ["Replay"]
 
-ReadChanges = Callable[[Mapping[str, tuple[int, int]]], dict[str, list[ChangeRow]]]
-"""{channel: (first seq, last seq)} to the channels' changes in those ranges, of every branch, in order of seq."""
-ReadRow = Callable[[int], "CheckpointRow | None"]
-
 _seq = attrgetter("seq")
+
+FlatChains = list[Any]
+"""A checkpoint's chains as they are stored, one after the other: channel, base, rows, cost, size, length."""
 
 
 class Replay:
     """The values of some checkpoints of one namespace. Each stored change is read and decoded once.
 
-    `fetch` reads, and belongs inside the storage's transaction; `values` only computes. Ask for values in order of seq:
-    a list or dict is copied from one checkpoint to the next, so that only their items are shared.
+    First `spans` says which changes are needed; it reads, and belongs inside the storage's transaction. Then `take` is
+    given them, and `values` only computes. Ask for values in order of seq: a list or dict is copied from one checkpoint
+    to the next, so that only their items are shared.
     """
 
-    def __init__(self, where: str, decode: Callable[[bytes, Callable[[], str]], Any]) -> None:
-        self._where = where
+    def __init__(self, thread: str, ns: str, decode: Callable[..., Any]) -> None:
+        self._thread, self._ns = thread, ns
         self._decode = decode
-        self._changes: dict[str, list[ChangeRow]] = {}
+        self._changes: Mapping[str, list[ChangeRow]] = {}
+        self._whole: dict[str, dict[int, bytes]] = {}  # stored whole values, by channel and seq
         self._parents: dict[int, tuple[int, int]] = {}  # branch -> (branch, seq) that it left
-        self._last: dict[tuple[str, int], tuple[Chain, int, Any]] = {}
+        self._last: dict[int, dict[str, tuple[int, int, int, Any]]] = {}  # by branch, channel: base, rows, seq, value
 
-    def fetch(
-        self, wanted: Iterable[tuple[CheckpointRow, dict[str, Chain]]], read: ReadChanges, row_at: ReadRow
-    ) -> None:
-        """Read what the values of these checkpoints need."""
-        spans: dict[str, tuple[int, int]] = {}
-        for row, chains in wanted:
-            for channel, chain in chains.items():
-                low, high = spans.get(channel, (chain.base, row.seq))
-                spans[channel] = (min(low, chain.base), max(high, row.seq))
-            oldest = min((chain.base for chain in chains.values()), default=row.seq)
-            branch = row.branch
-            while branch > oldest and branch not in self._parents:
-                first = row_at(branch)
-                parent = row_at(first.parent_seq) if first else None
-                if parent is None:
-                    raise self._corrupt(row.id, f"the checkpoint that branch {branch} left is missing")
-                self._parents[branch] = parent.branch, parent.seq
-                branch = parent.branch
-        self._changes = read(spans) if spans else {}
+    def spans(
+        self, wanted: Iterable[tuple[CheckpointRow, Any, FlatChains]], row_at: Callable[[int], CheckpointRow | None]
+    ) -> dict[str, tuple[int, int]]:
+        """First and last seq of each channel's changes that these checkpoints, newest first, are made of."""
+        lows: dict[str, int] = {}
+        highs: dict[str, int] = {}
+        for row, _, chains in wanted:
+            for at in range(0, len(chains), 6):
+                channel, base = chains[at], chains[at + 1]
+                if channel not in lows:
+                    lows[channel], highs[channel] = base, row.seq
+                elif base < lows[channel]:
+                    lows[channel] = base
+            if row.branch > 1:
+                self._follow(row, min(chains[1::6], default=row.seq), row_at)
+        return {channel: (low, highs[channel]) for channel, low in lows.items()}
 
-    def values(self, row: CheckpointRow, chains: dict[str, Chain]) -> dict[str, Any]:
+    def _follow(self, row: CheckpointRow, oldest: int, row_at: Callable[[int], CheckpointRow | None]) -> None:
+        """Find out where the branches left each other that the checkpoint descends through, back to seq `oldest`."""
+        branch = row.branch
+        while branch > oldest and branch not in self._parents:
+            first = row_at(branch)
+            parent = row_at(first.parent_seq) if first else None
+            if parent is None:
+                raise self._corrupt(row.id, f"the checkpoint that branch {branch} left is missing")
+            self._parents[branch] = parent.branch, parent.seq
+            branch = parent.branch
+
+    def take(self, changes: Mapping[str, list[ChangeRow]]) -> None:
+        """The changes in the spans, of every branch, in order of seq."""
+        self._changes = changes
+        self._whole = {
+            channel: {seq: data for seq, _, kind, data in rows if kind == 0} for channel, rows in changes.items()
+        }
+
+    def values(self, row: CheckpointRow, chains: FlatChains) -> dict[str, Any]:
         """Every channel of one checkpoint; raises CheckpointCorrupt when anything of it is missing or unreadable."""
-        return {channel: self._value(row, channel, chain) for channel, chain in chains.items()}
+        values: dict[str, Any] = {}
+        seq, last = row.seq, self._last.setdefault(row.branch, {})
+        for at in range(0, len(chains), 6):
+            channel, base, rows, length = chains[at], chains[at + 1], chains[at + 2], chains[at + 5]
+            if base == seq and seq in self._whole.get(channel, ()):  # written whole by this very commit
+                value, done = self._decode(self._whole[channel][seq], self._place, row.id, channel), 1
+            else:
+                value, done = self._value(row, channel, base, last)
+            if done != rows or items(value) != length:
+                raise self._corrupt(row.id, f"{done} of the {rows} stored changes of {channel!r} were found")
+            last[channel] = base, rows, seq, value
+            values[channel] = value
+        return values
 
-    def _value(self, row: CheckpointRow, channel: str, chain: Chain) -> Any:
-        known, seq, value = self._last.get((channel, row.branch), (None, 0, None))
-        done = 0
-        if known is not None and known.base == chain.base and seq <= row.seq:
-            done, value = known.rows, _copied(value)
+    def _value(
+        self, row: CheckpointRow, channel: str, base: int, last: Mapping[str, tuple[int, int, int, Any]]
+    ) -> tuple[Any, int]:
+        """A value, and of how many changes since the whole one at `base` it was made."""
+        known, done, seq, value = last.get(channel, (0, 0, 0, None))
+        if known == base and seq <= row.seq:
+            value = value.copy() if type(value) in (list, dict) else value
         else:
-            seq = 0
-        lineage = self._lineage(row, chain.base)
-
-        def where() -> str:
-            return f"{self._where}, checkpoint {row.id!r}, key {channel!r}"
-
+            done, seq, value = 0, 0, None
+        lineage = self._lineage(row, base)
         changes = self._changes.get(channel, [])
-        for at in range(bisect_left(changes, max(chain.base, seq + 1), key=_seq), len(changes)):
+        for at in range(bisect_left(changes, max(base, seq + 1), key=_seq), len(changes)):
             at_seq, branch, kind, data = changes[at]
             if at_seq > row.seq:
                 break
             if at_seq > lineage.get(branch, 0):
                 continue
-            if done == 0 and (at_seq != chain.base or kind != 0):
+            if done == 0 and (at_seq != base or kind != 0):
                 break  # the whole value at the base is missing
-            stored = self._decode(data, where)
+            stored = self._decode(data, self._place, row.id, channel)
             try:
                 value = apply(value, from_stored(kind, stored))
             except (ValueError, KeyError, TypeError) as error:
                 raise self._corrupt(row.id, f"a change of {channel!r} does not fit: {error}") from error
             done += 1
-        if done != chain.rows or items(value) != chain.length:
-            raise self._corrupt(row.id, f"{done} of the {chain.rows} stored changes of {channel!r} were found")
-        self._last[channel, row.branch] = chain, row.seq, value
-        return value
+        return value, done
 
     def _lineage(self, row: CheckpointRow, oldest: int) -> dict[int, int]:
         """Branch to the last seq of it that the checkpoint descends from."""
@@ -99,12 +122,11 @@ class Replay:
             lineage[branch] = seq
         return lineage
 
+    def _place(self, checkpoint_id: str, channel: str) -> str:
+        return f"{place(self._thread, self._ns, checkpoint_id)}, key {channel!r}"
+
     def _corrupt(self, checkpoint_id: str, what: str) -> CheckpointCorrupt:
         return CheckpointCorrupt(
-            f"Checkpoint {checkpoint_id!r} of {self._where} cannot be read: {what}.",
+            f"Checkpoint {checkpoint_id!r} of {place(self._thread, self._ns)} cannot be read: {what}.",
             hint="Nothing of it was used. Restore the database from a backup, or continue from an older checkpoint.",
         )
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if type(value) in (list, dict) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from runwell.errors import StorageError, ThreadBusy, UnsupportedByProvider
@@ -14,8 +13,7 @@ __all__ = ["ChangeRow", "CheckpointRow", "QuestionRow", "Rows", "Tree", "place"]
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class CheckpointRow:
+class CheckpointRow(NamedTuple):
     """A checkpoint without its values.
 
     `seq` counts the commits of a namespace from 1. A `branch` is called after the seq it begins at; a commit on
@@ -150,6 +148,12 @@ class Rows:
         raise self._unable("say who runs a thread")
 
     # -- whole threads
+
+    def read_parts(
+        self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]], seqs: Sequence[int]
+    ) -> tuple[dict[str, list[ChangeRow]], dict[int, list[tuple[str, bytes]]]]:
+        """What `read_changes` and `read_tasks` give; a database may do both at once."""
+        return self.read_changes(thread, ns, spans) if spans else {}, self.read_tasks(thread, ns, seqs)
 
     def read_threads(self) -> list[str]:
         """The ids of all threads, the most recently written last."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
-from runwell.persistence.checkpoints.encoding import Meta, decode_meta, decode_task, encode_meta, encode_task
+from runwell.persistence.checkpoints.encoding import Meta, decode_task, encode_meta, encode_task, meta_of
 from runwell.persistence.checkpoints.replay import Replay
 from runwell.persistence.checkpoints.rows import CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
@@ -150,7 +150,8 @@ class BaseCheckpointSaver(ThreadKeeping):
             row = self.read_checkpoint(thread_id, ns, checkpoint_id)
             if row is None:
                 return None
-            return self._collect(thread_id, ns, [(row, self._decode_meta(thread_id, ns, row, types))], types)
+            decode = self.serializer.reader(types)
+            return self._collect(thread_id, ns, [(row, meta_of(decode(row.meta, place, thread_id, ns, row.id)))], types)
 
         finish = self.read(read)
         return finish()[0] if finish is not None else None
@@ -321,12 +322,9 @@ class BaseCheckpointSaver(ThreadKeeping):
 
     # -- decoding
 
-    def _decode_meta(self, thread: str, ns: str, row: CheckpointRow, types: frozenset[type]) -> Meta:
-        return decode_meta(self.serializer, row.meta, types, place(thread, ns, row.id))
-
     def _decode_chains(self, thread: str, ns: str, row: CheckpointRow) -> dict[str, Chain]:
         flat = self.serializer.loads(row.chains, where=place(thread, ns, row.id))
-        return {flat[at]: Chain(*flat[at + 1 : at + 6]) for at in range(0, len(flat), 6)}
+        return {flat[at]: Chain._make(flat[at + 1 : at + 6]) for at in range(0, len(flat), 6)}
 
     def _matching(
         self,
@@ -338,12 +336,13 @@ class BaseCheckpointSaver(ThreadKeeping):
         types: frozenset[type],
     ) -> list[tuple[CheckpointRow, Meta]]:
         """Up to `limit` checkpoints before seq `last` that match, newest first."""
+        read = self.serializer.reader(types)
         found: list[tuple[CheckpointRow, Meta]] = []
         while limit is None or len(found) < limit:
             page = PAGE if filter else limit
             rows = self.read_checkpoints(thread, ns, last, page)
             for row in rows:
-                meta = self._decode_meta(thread, ns, row, types)
+                meta = meta_of(read(row.meta, place, thread, ns, row.id))
                 if not filter or metadata_matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
                     found.append((row, meta))
                     if len(found) == limit:
@@ -354,37 +353,39 @@ class BaseCheckpointSaver(ThreadKeeping):
         return found
 
     def _collect(
-        self, thread: str, ns: str, wanted: list[tuple[CheckpointRow, Meta]], types: frozenset[type]
+        self, thread: str, ns: str, found: list[tuple[CheckpointRow, Meta]], types: frozenset[type]
     ) -> Callable[[], list[Checkpoint]]:
-        """Read all that the wanted checkpoints need; calling the result, after the reading, decodes it."""
-        chains = {row.seq: self._decode_chains(thread, ns, row) for row, _ in wanted}
-        replay = Replay(place(thread, ns), lambda data, where: self.serializer.loads(data, types, where=where))
-        replay.fetch(
-            [(row, chains[row.seq]) for row, _ in wanted],
-            lambda spans: self.read_changes(thread, ns, spans),
-            lambda seq: self.read_seq(thread, ns, seq),
-        )
-        tasks = self.read_tasks(thread, ns, [row.seq for row, _ in wanted])
+        """Read all that the checkpoints, newest first, need; calling the result, after the reading, decodes it."""
+        read = self.serializer.reader(types)
+        wanted = [(row, meta, read(row.chains, place, thread, ns, row.id)) for row, meta in found]
+        replay = Replay(thread, ns, read)
+        spans = replay.spans(wanted, lambda seq: self.read_seq(thread, ns, seq))
+        changes, tasks = self.read_parts(thread, ns, spans, [row.seq for row, _ in found])
 
         def finish() -> list[Checkpoint]:
-            values = {row.seq: replay.values(row, chains[row.seq]) for row, _ in reversed(wanted)}  # oldest first
-            return [
-                Checkpoint(
-                    id=row.id,
-                    thread_id=thread,
-                    ns=ns,
-                    parent_id=row.parent_id,
-                    step=row.step,
-                    created_at=row.created_at,
-                    source=row.source,  # type: ignore[arg-type]  # it is what was given
-                    values=values[row.seq],
-                    next=meta.next,
-                    joins=meta.joins,
-                    metadata=meta.metadata,
-                    tasks=[self._task(thread, ns, row.id, each, types) for each in tasks.get(row.seq, ())],
+            replay.take(changes)
+            listed: list[Checkpoint] = []
+            for row, meta, chains in reversed(wanted):  # oldest first
+                listed.append(
+                    Checkpoint(
+                        row.id,
+                        thread,
+                        ns,
+                        row.parent_id,
+                        row.step,
+                        row.created_at,
+                        row.source,
+                        replay.values(row, chains),
+                        meta.next,
+                        meta.joins,
+                        meta.metadata,
+                        [self._task(thread, ns, row.id, each, types) for each in tasks[row.seq]]
+                        if row.seq in tasks
+                        else [],
+                    )
                 )
-                for row, meta in wanted
-            ]
+            listed.reverse()
+            return listed
 
         return finish
 

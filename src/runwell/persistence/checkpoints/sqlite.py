@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Literal, Self, TypeVar
 
 from runwell.persistence.checkpoints import tables
@@ -74,8 +75,7 @@ class SqliteSaver(BaseCheckpointSaver):
         self.file.close()
 
     def read(self, work: Callable[[], T]) -> T:
-        with self.file.transaction("BEGIN"):
-            return work()
+        return self.file.read(work)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -113,13 +113,13 @@ class SqliteSaver(BaseCheckpointSaver):
             2**62 if before is None else before,
             -1 if limit is None else limit,
         )
-        return [CheckpointRow(*row) for row in rows]
+        return list(map(CheckpointRow._make, rows))
 
     def read_changes(self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]]) -> dict[str, list[ChangeRow]]:
         query = f"""SELECT seq, branch, kind, data FROM runwell_changes
             WHERE space = {_SPACE} AND channel = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
         return {
-            channel: [ChangeRow(*row) for row in self._rows(query, thread, ns, channel, first, last)]
+            channel: list(map(ChangeRow._make, self._rows(query, thread, ns, channel, first, last)))
             for channel, (first, last) in spans.items()
         }
 
@@ -134,6 +134,25 @@ class SqliteSaver(BaseCheckpointSaver):
             if seq in wanted:
                 found.setdefault(seq, []).append((task, data))
         return found
+
+    def read_parts(
+        self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]], seqs: Sequence[int]
+    ) -> tuple[dict[str, list[ChangeRow]], dict[int, list[tuple[str, bytes]]]]:
+        if len(seqs) != 1 or not 0 < len(spans) <= 100:  # many rows, or too many parts for one statement
+            return super().read_parts(thread, ns, spans, seqs)
+        values: list[Any] = [thread, ns, seqs[0]]
+        for channel, (first, last) in spans.items():
+            values += channel, first, last
+        changes: dict[str, list[ChangeRow]] = {}
+        tasks: list[tuple[int, str, bytes]] = []
+        for kind, name, seq, branch, data in self._rows(_parts(len(spans)), *values):
+            if kind < 0:
+                tasks.append((branch, name, data))
+            else:
+                changes.setdefault(name, []).append(ChangeRow(seq, branch, kind, data))
+        for rows in changes.values():
+            rows.sort()
+        return changes, {seqs[0]: [(task, data) for _, task, data in sorted(tasks)]} if tasks else {}
 
     def read_threads(self) -> list[str]:
         query = """SELECT t.thread FROM runwell_threads t JOIN runwell_checkpoints c USING (space, seq)
@@ -154,7 +173,7 @@ class SqliteSaver(BaseCheckpointSaver):
     def read_tree(self, thread: str, ns: str) -> Tree:
         rows = self._rows(f"{_CHECKPOINT} WHERE c.space = {_SPACE} ORDER BY c.seq", thread, ns)
         query = f"SELECT channel, seq, branch FROM runwell_changes WHERE space = {_SPACE}"
-        return Tree([CheckpointRow(*row) for row in rows], self._rows(query, thread, ns))
+        return Tree(list(map(CheckpointRow._make, rows)), self._rows(query, thread, ns))
 
     # -- writing
 
@@ -277,6 +296,17 @@ class SqliteSaver(BaseCheckpointSaver):
             for thread in idle:
                 self.remove_thread(thread)
             return idle
+
+
+@lru_cache
+def _parts(channels: int) -> str:
+    """The tasks of one checkpoint, and spans of so many channels' changes."""
+    space = "(SELECT space FROM runwell_threads WHERE thread = ?1 AND ns = ?2)"
+    parts = [f"SELECT -1, task, seq, place, data FROM runwell_tasks WHERE space = {space} AND seq = ?3"]
+    for at in range(4, 4 + 3 * channels, 3):
+        which = f"channel = ?{at} AND seq BETWEEN ?{at + 1} AND ?{at + 2}"
+        parts.append(f"SELECT kind, channel, seq, branch, data FROM runwell_changes WHERE space = {space} AND {which}")
+    return " UNION ALL ".join(parts)
 
 
 _COPIED = {

@@ -6,13 +6,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
 
 __all__ = ["Migrations", "SqliteFile"]
+
+T = TypeVar("T")
 
 BUSY_S = 30.0
 """How long a write waits for another process's. Chosen, not measured."""
@@ -106,10 +108,30 @@ class SqliteFile:
             except sqlite3.Error as error:
                 raise self.failed(error) from error
 
+    def read(self, work: Callable[[], T]) -> T:
+        """What `work` gives; all that it reads is of one moment."""
+        with self._lock:
+            if self._depth:
+                return work()
+            try:
+                connection = self._connected()
+                connection.execute("BEGIN")
+                self._depth = 1
+                try:
+                    return work()
+                finally:
+                    self._depth = 0
+                    connection.rollback()  # there is nothing to keep
+            except sqlite3.Error as error:
+                raise self.failed(error) from error
+
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a statement gives, as plain tuples; inside a transaction, or alone."""
         with self._lock:
-            cursor = self._connected().cursor()
+            connection = self._connected()
+            if connection.row_factory is None:
+                return connection.execute(query, values).fetchall()
+            cursor = connection.cursor()
             cursor.row_factory = None  # a connection that was given may have another
             return cursor.execute(query, values).fetchall()
 

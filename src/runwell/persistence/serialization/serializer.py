@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from struct import Struct
 from typing import Any
 from zlib import crc32
 
@@ -27,6 +28,8 @@ FORMAT = 1
 _HEAD = bytes([FORMAT])
 _SEALED = bytes([0x80 | FORMAT])
 """First byte of the same, encrypted."""
+_start = Struct("<BI").unpack_from
+"""That byte, and the checksum of the rest."""
 _KNOWN = {*STANDARD, type(None), bool, int, float, str, bytes, list, dict}
 
 
@@ -127,6 +130,26 @@ class Serializer:
             said = where if isinstance(where, str) else where()
             cause = error.__cause__ if isinstance(error, RunwellError | _Damaged) else error
             raise self._unreadable(error, data, codec, f" ({said})" if said else "") from cause
+
+    def reader(self, types: frozenset[type] = frozenset()) -> Callable[..., Any]:
+        """`loads` for many values: `read(data, where, *args)`, where `where(*args)` says the place when it is needed.
+
+        What is the same for all of them is looked up once, which is most of the cost of a small value.
+        """
+        unpack, start = self._codec(types).unpack, _start
+
+        def read(data: bytes, where: Callable[..., str], *args: Any) -> Any:
+            if len(data) > 5:
+                body = data[5:]
+                if start(data) == (FORMAT, crc32(body)):
+                    try:
+                        return unpack(body)
+                    except Exception:
+                        pass  # once more, to say what is wrong with it
+            return self.loads(data, types, where=lambda: where(*args))
+
+        plain = self._cipher is None
+        return read if plain else lambda data, where, *args: self.loads(data, types, where=lambda: where(*args))
 
     # -- errors
 
