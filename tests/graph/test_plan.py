@@ -175,7 +175,7 @@ def test_planning_is_deterministic_and_leaves_its_input_alone(blueprint: Any, st
 def test_ids_are_unique_and_name_the_step_and_node(blueprint: Any, step: Any) -> None:
     tasks, _ = plan_tasks(blueprint, 7, step, {})
     assert len({task.id for task in tasks}) == len(tasks)
-    assert all(task.id.split(":")[:2] == ["7", task.node] for task in tasks)
+    assert all(task.id.split(":")[:2] == [task.node, "7"] for task in tasks)
     assert all(task.node != END for task in tasks)
 
 

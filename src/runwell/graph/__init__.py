@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from runwell.graph.builder import StateGraph
 from runwell.graph.compiled import CompiledStateGraph
-from runwell.graph.engine import INTERRUPT
 from runwell.graph.interrupts import interrupt, record
 from runwell.graph.messages_state import MessagesState
 from runwell.graph.node import RetryPolicy
 from runwell.graph.snapshot import PregelTask, StateSnapshot
+from runwell.graph.streaming import INTERRUPT, GraphOutput, StreamMode, StreamPart
 from runwell.graph.where import get_config, get_runtime, get_store, get_stream_writer
 from runwell.messages.history import REMOVE_ALL_MESSAGES, add_messages
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
@@ -27,6 +27,7 @@ __all__ = [
     "START",
     "Command",
     "CompiledStateGraph",
+    "GraphOutput",
     "Interrupt",
     "MessagesState",
     "Overwrite",
@@ -36,6 +37,8 @@ __all__ = [
     "Send",
     "StateGraph",
     "StateSnapshot",
+    "StreamMode",
+    "StreamPart",
     "add_messages",
     "get_config",
     "get_runtime",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -18,7 +18,16 @@ from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.schema import Channel
 from runwell.graph.snapshot import StateSnapshot
-from runwell.graph.streaming import INLINE, MessagesHandler, StreamMode, check_modes, shaped
+from runwell.graph.streaming import (
+    INLINE,
+    INTERRUPT,
+    GraphOutput,
+    MessagesHandler,
+    StreamMode,
+    check_modes,
+    inherit,
+    shaped,
+)
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
@@ -43,7 +52,7 @@ class RunOptions(TypedDict, total=False):
     `context` is what nodes find in `runtime.context`. `interrupt_before`/`interrupt_after` pause at these nodes in
     this run ("*": all). `durability`: `"sync"` (default) saves a step before the next begins, `"async"` while the
     next runs, `"exit"` only at the end. `answer_interrupts(interrupt)` answers questions in process instead of
-    pausing.
+    pausing. `version="v2"` gives a `GraphOutput` (`value`, `interrupts`), and a stream of `StreamPart`s.
     """
 
     context: Any
@@ -51,12 +60,16 @@ class RunOptions(TypedDict, total=False):
     interrupt_after: Sequence[str] | str
     durability: Literal["sync", "async", "exit"]
     answer_interrupts: Callable[[Any], Any]
+    version: Literal["v1", "v2"]
 
 
 class StreamOptions(RunOptions, total=False):
-    """`stream_mode` (default `"updates"`): `"updates"` gives `{node: its update}`, `"values"` the state after each
-    step, `"messages"` (chunk, metadata) as models speak, `"custom"` what nodes write, `"checkpoints"` what was
-    saved. A list of modes gives (mode, item). `subgraphs=True` puts the path of the nested graph in front.
+    """`stream_mode` (default `"updates"`) is one mode, whose chunks are given, or a list, which gives (mode, chunk).
+
+    `"updates"` gives `{node: its update}`, `"values"` the state after each step, `"messages"` (chunk, metadata) as
+    models speak, `"custom"` what nodes write, `"tasks"` how each task begins and ends, `"checkpoints"` what was saved,
+    `"debug"` the last two with step and time. `subgraphs=True` also streams what happens in nested graphs, and puts
+    their path in front: (path, chunk) or (path, mode, chunk).
     """
 
     stream_mode: StreamMode | Sequence[StreamMode]
@@ -141,19 +154,20 @@ class CompiledStateGraph(Runnable[Any, Any]):
         """
         run, observed = self._run(input, config, options)
         if observed is None:
-            return run_sync(run.flow(input))
+            return _given(run_sync(run.flow(input), run.sink), options)
         with observed:
-            return observed.end(run_sync(run.flow(input)))
+            return _given(observed.end(run_sync(run.flow(input), run.sink)), options)
 
     async def ainvoke(self, input: Any, config: Config = None, **options: Unpack[RunOptions]) -> Any:  # type: ignore[override]
         """`invoke`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
         run, observed = self._run(input, config, options)
+        emit = None if run.sink is None else _awaited(run.sink)
         if observed is None:
-            return await run_async(run.flow(input))
+            return _given(await run_async(run.flow(input), emit), options)
         async with observed:
-            return observed.end(await run_async(run.flow(input)))
+            return _given(observed.end(await run_async(run.flow(input), emit)), options)
 
     def stream(self, input: Any, config: Config = None, **options: Unpack[StreamOptions]) -> Iterator[Any]:  # type: ignore[override]
         """What happens as it happens; close it (or drop it) to stop the run.
@@ -226,6 +240,8 @@ class CompiledStateGraph(Runnable[Any, Any]):
                     f"{self.name!r} was called with an unknown option {name!r}{nearest(name, OPTIONS)}.",
                     hint=f"Options are {sorted(OPTIONS)}; the rest goes into config.",
                 )
+        if options.get("version", "v1") not in ("v1", "v2"):
+            raise InvalidInput(f"version is {options['version']!r}.", hint='It is "v1" (default) or "v2".')
         run = Run(self)
         scope = CURRENT_TASK.get()
         if "stream_mode" in options:
@@ -282,6 +298,9 @@ class CompiledStateGraph(Runnable[Any, Any]):
             store=store,
             config=known.config if known is not None else {},
         )
+        if inside and scope is not None:
+            run.base.stream_writer = scope.runtime.stream_writer
+            inherit(run, scope.run)
         if scope is not None and scope.run is not None and run.answer_in_process is None:
             run.answer_in_process = scope.run.answer_in_process
         self._refuse(run)
@@ -308,11 +327,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         run.shares = frozenset(channels)
         run.answer_in_process = outer.answer_in_process
         run.breaks_before, run.breaks_after = self.breaks_before, self.breaks_after
-        run.messages = outer.messages
-        if outer.subgraphs:
-            run.modes, run.subgraphs = outer.modes, True
-            if outer.sink is not None:
-                self._listen_as(run, outer)
+        inherit(run, outer)
         self._refuse(run)
         known = self.input_schema.channels
         if isinstance(given, Mapping):
@@ -324,14 +339,6 @@ class CompiledStateGraph(Runnable[Any, Any]):
             for name, value in result.items()
             if name in channels and not (name in before and _same(value, before[name]))
         ]
-
-    @staticmethod
-    def _listen_as(run: Run, outer: Run) -> None:
-        put = outer.sink
-        assert put is not None
-        run.sink = put
-        if "custom" in run.modes:
-            run.base.stream_writer = lambda item: put((run.ns, "custom", item))
 
     def _refuse(self, run: Run) -> None:
         """What can be known to fail is refused before anything runs."""
@@ -448,7 +455,24 @@ def _reading(options: StreamOptions) -> tuple[tuple[str, ...], Callable[[Any], A
     """The modes asked for, and what gives an emitted item the form the reader expects."""
     asked = options.setdefault("stream_mode", "updates")
     modes, several, subgraphs = check_modes(asked), not isinstance(asked, str), options.get("subgraphs", False)
-    return modes, lambda item: shaped(item, several, subgraphs)
+    parts = options.get("version") == "v2"
+    return modes, lambda item: shaped(item, several, subgraphs, parts)
+
+
+def _given(output: Any, options: RunOptions) -> Any:
+    """A run's output in the form the caller asked for."""
+    if options.get("version") != "v2":
+        return output
+    return GraphOutput(
+        {name: value for name, value in output.items() if name != INTERRUPT}, tuple(output.get(INTERRUPT, ()))
+    )
+
+
+def _awaited(put: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
+    async def emit(item: Any) -> None:
+        put(item)
+
+    return emit
 
 
 async def _watched(run: Run, observed: Observed | None, given: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Call, Callee, Emit, Now, Outcome, RunTasks, Sleep
@@ -25,7 +26,8 @@ from runwell.graph.node import Branch, Node, injected
 from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, ROUTE, Write, apply_writes, changed_values, plan_tasks, put_off
 from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.streaming import NOSTREAM, MessagesHandler
+from runwell.graph.streaming import INTERRUPT, NOSTREAM, MessagesHandler
+from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
 from runwell.graph.updates import as_update, node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
@@ -36,10 +38,7 @@ from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["INTERRUPT", "Run", "Task"]
-
-INTERRUPT = "__interrupt__"
-"""The key under which a paused run's open questions are returned and streamed."""
+__all__ = ["Run", "Task"]
 
 
 class Task:
@@ -219,7 +218,8 @@ class Run:
             else:
                 todo.append(task)
         alone = len(tasks) == 1
-        flows: list[Any] = [lambda task=task: self._task(task, alone) for task in todo]
+        begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
+        flows: list[Any] = [lambda task=task: begin(task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async":  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
@@ -296,10 +296,9 @@ class Run:
         if "updates" in self.modes and (update is not None or not node.quiet):
             await self._emit("updates", {node.name: update})
         if self.messages is not None and "messages" in self.modes and NOSTREAM.isdisjoint(node.tags):
-            for name, value in writes:
-                if name not in (ROUTE, JUMP):
-                    for item in self.messages.finished(scope, value, node.tags):
-                        await Emit(item)
+            for item in self.messages.finished(scope, writes, node.tags):
+                await Emit(item)
+            self.applied = None  # it may know messages from before they had ids
 
     def _thread(self) -> str:
         return f", thread {self.thread_id!r}" if self.thread_id else ""
@@ -336,6 +335,8 @@ class Run:
         if pending is not None:
             await self._save(pending)
             self.head = pending.id
+            if not TELLS_SAVED.isdisjoint(self.modes) and self.durability == "exit":
+                await tell_saved(self, pending)
 
     async def _result(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
         """Run a node, again as its retry policy says; gives its writes."""
@@ -382,8 +383,6 @@ class Run:
             called: Callee[Any] = branch.callee
             if branch.wants:
                 given = injected(branch.wants, runtime)
-                from functools import partial
-
                 called = Callee(
                     None if called.sync is None else partial(called.sync, **given),
                     None if called.aio is None else partial(called.aio, **given),
@@ -522,8 +521,8 @@ class Run:
         if carry:
             for record in self.records.values():
                 await self.saver.save_task(self.thread_id, self.ns, commit.id, record)
-        if "checkpoints" in self.modes:
-            await self._emit("checkpoints", {"id": commit.id, "step": commit.step, "source": source})
+        if not TELLS_SAVED.isdisjoint(self.modes) and self.durability != "exit":
+            await tell_saved(self, commit)
 
     async def _save(self, commit: Commit) -> None:
         assert self.saver is not None

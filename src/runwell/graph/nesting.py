@@ -98,8 +98,12 @@ def _shared(name: str, ns: str) -> UsageError:
 def _refuse_shared(run: Run, found: Checkpoint) -> None:
     """Refuse a memory that another task of the same step has used, in this process or one that ended since."""
     (other, before), (own, now) = _read(str(found.metadata.get("call", ""))), _read(run.call or "")
-    if other != own and before == now and other.partition(":")[0] == own.partition(":")[0]:
+    if other != own and before == now and _step(other) == _step(own):
         raise _shared(run.graph.get_name(), run.ns)
+
+
+def _step(task: str) -> str:
+    return task.split(":")[1] if ":" in task else ""
 
 
 def _read(call: str) -> tuple[str, str]:
@@ -125,7 +129,7 @@ def graph_at(graph: CompiledStateGraph, ns: str) -> CompiledStateGraph | None:
     """The graph whose states a namespace holds; None for one that a node's function calls."""
     for part in ns.split("|")[1:]:
         task, origin = _read(part)
-        node = graph.nodes.get(task.split(":")[1] if origin else part.rpartition("+")[0])
+        node = graph.nodes.get(task.partition(":")[0] if origin else part.rpartition("+")[0])
         if node is None or node.subgraph is None:
             return None
         graph = node.subgraph

@@ -148,11 +148,11 @@ def plan_tasks(
 
     def add(node: str) -> None:
         if node != END:
-            tasks.setdefault(node, PlannedTask(f"{step}:{node}", node))
+            tasks.setdefault(node, PlannedTask(f"{node}:{step}", node))
 
     def send(node: str, arg: Any) -> None:
         number = len(tasks)
-        tasks[number] = PlannedTask(f"{step}:{node}:{number}", node, True, arg)
+        tasks[number] = PlannedTask(f"{node}:{step}:{number}", node, True, arg)
 
     for node, writes in ended:
         targets, by_edges = routes_of(blueprint, node, writes)

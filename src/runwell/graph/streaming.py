@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, TypedDict
 
 from runwell.errors import InvalidInput, nearest
-from runwell.messages.message import BaseMessage
+from runwell.messages.history import MessageList
+from runwell.messages.message import BaseMessage, new_id, with_id
 from runwell.observe.events import Chunk, Event
+from runwell.ports.command import Interrupt
 from runwell.ports.runtime import CURRENT_TASK
 
-__all__ = ["MODES", "NOSTREAM", "MessagesHandler", "StreamMode", "check_modes", "shaped"]
+if TYPE_CHECKING:
+    from runwell.graph.engine import Run
 
-StreamMode = Literal["values", "updates", "messages", "custom", "checkpoints"]
+__all__ = [
+    "INTERRUPT",
+    "MODES",
+    "NOSTREAM",
+    "GraphOutput",
+    "MessagesHandler",
+    "StreamMode",
+    "StreamPart",
+    "check_modes",
+    "inherit",
+    "shaped",
+]
 
-MODES = frozenset({"values", "updates", "messages", "custom", "checkpoints"})
-INLINE = frozenset({"values", "updates", "checkpoints"})
+INTERRUPT = "__interrupt__"
+"""The key under which a paused run's open questions are returned and streamed."""
+
+StreamMode = Literal["values", "updates", "messages", "custom", "checkpoints", "tasks", "debug"]
+
+MODES = frozenset({"values", "updates", "messages", "custom", "checkpoints", "tasks", "debug"})
+INLINE = frozenset({"values", "updates", "checkpoints", "tasks", "debug"})
 """Modes that emit between steps only, so that a plain reader needs no thread."""
 NOSTREAM = frozenset({"nostream", "langsmith:nostream"})
 """A run with one of these tags keeps its tokens and messages out of the stream."""
@@ -32,13 +52,52 @@ def check_modes(modes: str | Sequence[str]) -> tuple[str, ...]:
     return asked
 
 
-def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool) -> Any:
+class StreamPart(TypedDict):
+    """An item of `stream(version="v2")`: what it is (a stream mode), from where, and the chunk of that mode.
+
+    `ns` is the path of nested graphs, outermost first, empty for the graph itself. A part of `"values"` has the open
+    questions under `interrupts` instead of among the values.
+    """
+
+    type: StreamMode
+    ns: tuple[str, ...]
+    data: Any
+    interrupts: NotRequired[tuple[Interrupt, ...]]
+
+
+@dataclass(slots=True)
+class GraphOutput:
+    """What `invoke(version="v2")` gives: the state, and the open questions of a run that paused."""
+
+    value: dict[str, Any]
+    interrupts: tuple[Interrupt, ...] = ()
+
+
+def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool, parts: bool = False) -> Any:
     """An emitted (namespace, mode, chunk) in the form the reader asked for."""
     ns, mode, chunk = item
-    if subgraphs:
+    if parts or subgraphs:
         path = tuple(part for part in ns.split("|") if part)
+        if parts:
+            part = {"type": mode, "ns": path, "data": chunk}
+            if mode == "values":
+                part["interrupts"] = tuple(chunk.get(INTERRUPT, ()))
+                part["data"] = {name: value for name, value in chunk.items() if name != INTERRUPT}
+            return part
         return (path, mode, chunk) if several else (path, chunk)
     return (mode, chunk) if several else chunk
+
+
+def inherit(run: Run, outer: Run) -> None:
+    """Let the reader of `outer`'s stream see into `run`, a graph that a task of `outer` called, if it asked to."""
+    if outer.messages is not None and run.messages is None:
+        run.messages = outer.messages
+    put = outer.sink
+    if not outer.subgraphs or run.modes or put is None:
+        return
+    run.modes, run.subgraphs, run.sink = outer.modes, True, put
+    if "custom" in run.modes:
+        run.base.stream_writer = lambda item: put((run.ns, "custom", item))
 
 
 class MessagesHandler:
@@ -72,15 +131,36 @@ class MessagesHandler:
             self.seen.add(chunk.id)
         self.put((scope.run.ns, "messages", (chunk, metadata_of(scope, event.run.tags, event.run.metadata))))
 
-    def finished(self, scope: Any, value: Any, tags: Sequence[str] = ()) -> list[tuple[str, str, Any]]:
-        """Messages in a node's update that were not streamed, to be handed on whole."""
-        items = []
-        for message in value if isinstance(value, list) else [value]:
-            if isinstance(message, BaseMessage) and message.type != "remove" and message.id not in self.seen:
-                if message.id is not None:
-                    self.seen.add(message.id)
-                items.append((scope.run.ns, "messages", (message, metadata_of(scope, tags, {}))))
+    def finished(self, scope: Any, writes: list[tuple[str, Any]], tags: Sequence[str] = ()) -> list[Any]:
+        """A task's messages that were not streamed, to be handed on whole.
+
+        A message without an id is given one here, in the task's writes, so that the stream and the state agree on it.
+        """
+        items: list[Any] = []
+        for at, (name, value) in enumerate(writes):
+            many = isinstance(value, list)
+            told = [self._whole(scope, name, one, tags, items) for one in (value if many else [value])]
+            if any(new is not old for new, old in zip(told, value if many else [value], strict=True)):
+                writes[at] = (name, told if many else told[0])
         return items
+
+    def _whole(self, scope: Any, name: str, message: Any, tags: Sequence[str], items: list[Any]) -> Any:
+        if not isinstance(message, BaseMessage) or message.type == "remove" or message.id in self.seen:
+            return message
+        history = scope.run.values.get(name)
+        if isinstance(history, list) and _holds(history, message):
+            return message  # said in an earlier turn
+        if message.id is None:
+            message = with_id(message, new_id())
+        self.seen.add(message.id)
+        items.append((scope.run.ns, "messages", (message, metadata_of(scope, tags, {}))))
+        return message
+
+
+def _holds(history: list[Any], message: BaseMessage) -> bool:
+    if isinstance(history, MessageList) and message.id is not None:
+        return history.place_of(message.id) is not None
+    return any(one is message or (message.id is not None and getattr(one, "id", None) == message.id) for one in history)
 
 
 def metadata_of(scope: Any, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
