@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import sqlite3
 import threading
@@ -18,10 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runwell.errors import InvalidConfig, UnserializableType
+from runwell.errors import InvalidConfig, StorageError, UnserializableType
 from runwell.messages import AIMessage, HumanMessage
 from runwell.models import BaseChatModel, ChatGeneration, ChatResult
-from runwell.persistence.caches import BaseCache, InMemoryCache, SqliteCache, cache_key
+from runwell.persistence.caches import BaseCache, InMemoryCache, RedisCache, SqliteCache, cache_key
+from runwell.testing.caches import CacheSuite
+from runwell.testing.redis import RedisServer
 
 
 class Size(Enum):
@@ -42,9 +43,14 @@ class Crate:
     size: Any
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with InMemoryCache() if request.param == "memory" else SqliteCache(tmp_path / "cache.sqlite") as made:
+    made: Any
+    if request.param == "redis":
+        made = RedisCache(request.getfixturevalue("redis_url"))
+    else:
+        made = InMemoryCache() if request.param == "memory" else SqliteCache(tmp_path / "cache.sqlite")
+    with made:
         yield made
 
 
@@ -122,44 +128,90 @@ def test_what_cannot_be_told_apart_has_no_key() -> None:
 # -- results
 
 
-def test_results_come_back_as_copies_until_they_expire(cache: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_what_a_graph_takes(cache: Any) -> None:
     assert isinstance(cache, BaseCache)
-    now = 1000.0
-    monkeypatch.setattr("time.time", lambda: now)
-    one, two, three = (("node", "a"), "k1"), (("node", "a"), "k2"), (("node", "ab"), "k1")
-    cache.set({one: ({"messages": [AIMessage("x", id="1")]}, None), two: ((1, 2), 60), three: (None, None)})
-    assert cache.get([one, two, three, (("node",), "k1")]) == {
-        one: {"messages": [AIMessage("x", id="1")]},
-        two: (1, 2),
-        three: None,
-    }
-    cache.get([one])[one]["messages"].append("mine")
-    assert len(cache.get([one])[one]["messages"]) == 1
-    now = 1059.9
-    assert two in cache.get([two])
-    now = 1060.0
-    assert cache.get([two]) == {}
-    cache.clear([("node", "a")])
-    assert cache.get([one, two, three]) == {three: None}
-    cache.clear()
-    assert cache.get([three]) == {}
-    with pytest.raises(InvalidConfig):
-        cache.set({one: (1, 0)})
 
 
-def test_ckpt_09_what_may_not_be_serialised_is_not_cached_and_nothing_is_pickled(
-    cache: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    one, two = (("node", "a"), "k1"), (("node", "a"), "k2")
-    with caplog.at_level(logging.WARNING, "runwell.cache"):
-        cache.set({one: ({"box": Box(threading.Lock())}, None), two: (1, None)})
-    assert "node/a is not cached" in caplog.text
-    assert "Box" in caplog.text
-    assert cache.get([one, two]) == {two: 1}
-    cache.set({one: (Box(1), None)}, frozenset({Box}))
-    assert cache.get([one], frozenset({Box})) == {one: Box(1)}
-    assert cache.get([one]) == {}  # a reader that does not allow it: not used, and not lost
-    assert cache.get([one], frozenset({Box})) == {one: Box(1)}
+class TestInMemoryCache(CacheSuite):
+    def make_cache(self, **settings: Any) -> InMemoryCache:
+        return InMemoryCache(**settings)
+
+
+class TestSqliteCache(CacheSuite):
+    @pytest.fixture(autouse=True)
+    def _files(self, tmp_path: Path) -> Iterator[None]:
+        self.folder, self.caches = tmp_path, list[SqliteCache]()
+        yield
+        for cache in self.caches:
+            cache.close()
+
+    def make_cache(self, **settings: Any) -> SqliteCache:
+        self.caches.append(SqliteCache(self.folder / f"{len(self.caches)}.sqlite", **settings))
+        return self.caches[-1]
+
+    def another_on_the_same_storage(self, cache: Any) -> SqliteCache:
+        self.caches.append(SqliteCache(cache.file.path))
+        return self.caches[-1]
+
+
+class TestRedisCache(CacheSuite):
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_server: RedisServer) -> Iterator[None]:
+        self.server, self.caches, self.urls = redis_server, list[RedisCache](), dict[Any, str]()
+        yield
+        for cache in self.caches:
+            cache.close()
+
+    def make_cache(self, **settings: Any) -> RedisCache:
+        return self.opened(self.server.new_database(), **settings)
+
+    def opened(self, url: str, **settings: Any) -> RedisCache:
+        cache = RedisCache(url, **settings)
+        self.caches.append(cache)
+        self.urls[cache] = url
+        return cache
+
+    def another_on_the_same_storage(self, cache: Any) -> RedisCache:
+        return self.opened(self.urls[cache])
+
+
+def test_redis_keeps_other_programs_keys_and_will_forget_what_expires_by_itself(redis_url: str) -> None:
+    from redis import Redis
+
+    with Redis.from_url(redis_url) as client, RedisCache(client, prefix="mine:") as cache:
+        client.set("theirs", "1")
+        cache.set({(("n",), f"{n}"): (n, None) for n in range(1200)})
+        cache.set({(("n",), "short"): ("x", 60)})
+        lives = {key: client.pttl(key) for key in client.keys("mine:*short")}
+        assert len(lives) == 1
+        assert 0 < next(iter(lives.values())) <= 60_000
+        cache.clear([("n",)])
+        assert client.keys() == [b"theirs"]
+        cache.close()
+        assert client.ping()  # a client that was given stays open
+
+
+def test_a_redis_server_that_is_not_there_is_worth_a_retry_and_its_password_is_not_shown(tmp_path: Path) -> None:
+    with (
+        RedisCache(f"unix://:secret@{tmp_path}/none") as cache,
+        pytest.raises(StorageError, match="reachable") as raised,
+    ):
+        cache.get([(("n",), "k")])
+    assert raised.value.retryable
+    assert "secret" not in str(raised.value)
+    for bad in ("secret@nowhere", 3):
+        with pytest.raises(InvalidConfig) as refused:
+            RedisCache(bad)  # type: ignore[arg-type]
+        assert "secret" not in str(refused.value)
+
+
+def test_redis_cut_off_and_started_again_goes_on() -> None:
+    key = (("n",), "k")
+    with RedisServer() as server, RedisCache(server.url) as cache:
+        cache.set({key: (1, None)})
+        server.stop()
+        server.start()
+        assert cache.get([key]) == {key: 1}
 
 
 def test_ckpt_09_pickled_bytes_in_the_file_are_never_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -197,22 +249,6 @@ def test_a_file_serves_several_processes_and_lasts(tmp_path: Path) -> None:
         assert again.get([key]) == {key: 1}
     tables = sqlite3.connect(tmp_path / "c").execute("SELECT name FROM sqlite_master WHERE name LIKE 'runwell%'")
     assert ("runwell_cache",) in tables.fetchall()
-
-
-def test_async_forms_do_the_same(cache: Any) -> None:
-    key = (("n",), "k")
-
-    async def use() -> None:
-        await asyncio.gather(*(cache.aset({(("n",), f"{n}"): (n, None)}) for n in range(20)))
-        await cache.aset({key: ("x", None)})
-        assert await cache.aget([key]) == {key: "x"}
-        assert await cache.alookup("p", "m") is None
-        await cache.aupdate("p", "m", ["x"])
-        assert await cache.alookup("p", "m") == ["x"]
-        await cache.aclear()
-        assert await cache.aget([key]) == {}
-
-    asyncio.run(use())
 
 
 # -- models

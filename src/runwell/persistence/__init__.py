@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runwell.persistence.caches.memory import InMemoryCache
+    from runwell.persistence.caches.redis import RedisCache
+    from runwell.persistence.caches.sqlite import SqliteCache
     from runwell.persistence.checkpoints.adapter import SaverAdapter
     from runwell.persistence.checkpoints.memory import InMemorySaver, MemorySaver
     from runwell.persistence.checkpoints.postgres import AsyncPostgresSaver, PostgresSaver
@@ -28,14 +31,17 @@ __all__ = [
     "AsyncSqliteSaver",
     "AsyncSqliteStore",
     "BaseCheckpointSaver",
+    "InMemoryCache",
     "InMemorySaver",
     "InMemoryStore",
     "MemorySaver",
     "PendingInterrupt",
     "PostgresSaver",
     "PostgresStore",
+    "RedisCache",
     "SaverAdapter",
     "Serializer",
+    "SqliteCache",
     "SqliteSaver",
     "SqliteStore",
     "reachable_types",
@@ -48,14 +54,17 @@ _HOME = {
     "AsyncSqliteSaver": "checkpoints.sqlite",
     "AsyncSqliteStore": "stores.sqlite",
     "BaseCheckpointSaver": "checkpoints.saver",
+    "InMemoryCache": "caches.memory",
     "InMemorySaver": "checkpoints.memory",
     "InMemoryStore": "stores.memory",
     "MemorySaver": "checkpoints.memory",
     "PendingInterrupt": "checkpoints.threads",
     "PostgresSaver": "checkpoints.postgres",
     "PostgresStore": "stores.postgres",
+    "RedisCache": "caches.redis",
     "SaverAdapter": "checkpoints.adapter",
     "Serializer": "serialization.serializer",
+    "SqliteCache": "caches.sqlite",
     "SqliteSaver": "checkpoints.sqlite",
     "SqliteStore": "stores.sqlite",
     "reachable_types": "serialization.reachable",

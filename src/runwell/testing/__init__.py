@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runwell.testing.caches import CacheSuite
     from runwell.testing.effects import EnumeratingDriver, Killed, kills
     from runwell.testing.models import (
         DeterministicFakeEmbedding,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # one line per name, so that each room's names can be added without touching another's
 _HOME = {
+    "CacheSuite": "runwell.testing.caches",
     "CheckpointSaverSuite": "runwell.testing.savers",
     "DeterministicFakeEmbedding": "runwell.testing.models",
     "EnumeratingDriver": "runwell.testing.effects",
@@ -43,6 +45,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CacheSuite",
     "CheckpointSaverSuite",
     "DeterministicFakeEmbedding",
     "EnumeratingDriver",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.persistence.caches.keys import cache_key
     from runwell.persistence.caches.memory import InMemoryCache
+    from runwell.persistence.caches.redis import RedisCache
     from runwell.persistence.caches.sqlite import SqliteCache
     from runwell.ports.cache import BaseCache, FullKey
 
@@ -14,11 +15,12 @@ _HOME = {
     "BaseCache": "runwell.ports.cache",
     "FullKey": "runwell.ports.cache",
     "InMemoryCache": "runwell.persistence.caches.memory",
+    "RedisCache": "runwell.persistence.caches.redis",
     "SqliteCache": "runwell.persistence.caches.sqlite",
     "cache_key": "runwell.persistence.caches.keys",
 }
 
-__all__ = ["BaseCache", "FullKey", "InMemoryCache", "SqliteCache", "cache_key"]
+__all__ = ["BaseCache", "FullKey", "InMemoryCache", "RedisCache", "SqliteCache", "cache_key"]
 
 
 def __getattr__(name: str) -> Any:

@@ -31,13 +31,18 @@ class RowCache:
     cheap: ClassVar[bool] = False
 
     def __init__(
-        self, *, maxsize: int | None = None, allow: Iterable[type] = (), encryption: Cipher | None = None
+        self,
+        *,
+        maxsize: int | None = None,
+        allow: Iterable[type] = (),
+        encryption: Cipher | None = None,
+        workers: int = 1,
     ) -> None:
         if maxsize is not None and (type(maxsize) is not int or maxsize < 1):
             raise InvalidConfig(f"{type(self).__name__} got maxsize={maxsize!r}.", hint="Give a number, or None.")
         self.maxsize = maxsize
         self.serializer = Serializer(allow, owner=type(self).__name__, encryption=encryption)
-        self._worker = Worker()
+        self._worker = Worker(workers)
 
     # -- what a database implements
 
@@ -60,7 +65,7 @@ class RowCache:
 
     def get(self, keys: Sequence[FullKey], types: frozenset[type] = NO_TYPES) -> dict[FullKey, Any]:
         """What is kept under the keys, as copies; those that are not there are left out."""
-        wanted = {(joined(ns), key): (ns, key) for ns, key in keys}
+        wanted = {(_whole(joined(ns)), _whole(key)): (ns, key) for ns, key in keys}
         found: dict[FullKey, Any] = {}
         for where, data in self.read_values(list(wanted), time.time()).items():
             try:
@@ -84,13 +89,13 @@ class RowCache:
             except UnserializableType as error:
                 _log.warning("A result of %s is not cached. %s", "/".join(ns), error)
                 continue
-            rows.append((joined(ns), key, data, None if ttl is None else now + ttl))
+            rows.append((_whole(joined(ns)), _whole(key), data, None if ttl is None else now + ttl))
         if rows:
             self.write_values(rows, now)
 
     def clear(self, namespaces: Sequence[Namespace] | None = None, **kwargs: Any) -> None:
         """Forget these namespaces; None: everything."""
-        self.remove_namespaces(None if namespaces is None else [joined(ns) for ns in namespaces])
+        self.remove_namespaces(None if namespaces is None else [_whole(joined(ns)) for ns in namespaces])
 
     # -- answers of models
 
@@ -133,6 +138,17 @@ class RowCache:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _whole(text: str) -> str:
+    """The text, or one that stands for it when it has half characters, which no database holds."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "\x1a" + text.encode("utf-8", "surrogatepass").hex()
+    return text
 
 
 def _model_key(prompt: str, llm_string: str) -> FullKey:
