@@ -18,7 +18,6 @@ from runwell.prompts import (
     ImagePromptTemplate,
     LengthBasedExampleSelector,
     PromptTemplate,
-    SemanticSimilarityExampleSelector,
     StringPromptValue,
 )
 
@@ -163,32 +162,6 @@ def test_as_many_examples_as_fit() -> None:
     assert len(selector.examples) == 3
     with pytest.raises(InvalidInput):
         selector.add_example({"a": "3"})
-
-
-def test_nearest_examples_come_from_a_vector_store() -> None:
-    class Found:
-        def __init__(self, metadata: dict[str, Any]) -> None:
-            self.metadata = metadata
-
-    class Store:
-        @classmethod
-        def from_texts(cls, texts: list[str], embeddings: Any, metadatas: list[dict[str, Any]]) -> Store:
-            store = cls()
-            store.rows = list(zip(texts, metadatas, strict=True))
-            return store
-
-        def add_texts(self, texts: list[str], metadatas: list[dict[str, Any]]) -> list[str]:
-            self.rows += zip(texts, metadatas, strict=True)
-            return [str(len(self.rows))]
-
-        def similarity_search(self, query: str, k: int) -> list[Found]:
-            near = sorted(self.rows, key=lambda row: -len({*row[0].split()} & {*query.split()}))
-            return [Found(metadata) for _, metadata in near[:k]]
-
-    selector = SemanticSimilarityExampleSelector.from_examples(TURNS, object(), Store, k=1, input_keys=["q"])
-    assert selector.select_examples({"q": "the sky"}) == [TURNS[1]]
-    selector.add_example({"q": "the sea", "r": "Wet"})
-    assert selector.select_examples({"q": "the sea"}) == [{"q": "the sea", "r": "Wet"}]
 
 
 def test_an_image_is_an_address_and_never_a_file() -> None:

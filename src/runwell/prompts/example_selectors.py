@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from runwell.effects import Callee
 from runwell.errors import InvalidInput
 from runwell.prompts.prompt_template import StringPromptTemplate
 
@@ -18,15 +19,30 @@ __all__ = [
 
 
 class BaseExampleSelector:
-    """Holds examples and picks some for an input. A subclass implements both methods."""
+    """Holds examples and picks some for an input. A subclass implements the two plain methods."""
 
-    def add_example(self, example: Mapping[str, str]) -> Any:
+    def add_example(self, example: Mapping[str, Any]) -> Any:
         """Take in one more example."""
         raise NotImplementedError
 
     def select_examples(self, input_variables: dict[str, Any]) -> list[dict[str, Any]]:
         """The examples for an input, in the order in which they are shown."""
         raise NotImplementedError
+
+    async def aadd_example(self, example: Mapping[str, Any]) -> Any:
+        """As `add_example`, which runs in a worker thread."""
+        return await _either(self.add_example, None, example)
+
+    async def aselect_examples(self, input_variables: dict[str, Any]) -> list[dict[str, Any]]:
+        """As `select_examples`, which runs in a worker thread."""
+        return await _either(self.select_examples, None, input_variables)  # type: ignore[no-any-return]
+
+
+async def _either(plain: Callable[..., Any], asynchronous: Callable[..., Any] | None, *args: Any, **kwargs: Any) -> Any:
+    """From async code: the `async` form of a call if there is one, else the plain one in a worker thread."""
+    from runwell.drivers.aio import call_async
+
+    return await call_async(Callee(plain, asynchronous), *args, **kwargs)
 
 
 def _word_count(text: str) -> int:
@@ -75,7 +91,8 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
     """The `k` examples nearest in meaning to the input, from a vector store of examples.
 
     `input_keys` says which keys of an example (and of the input) are compared, all when None; `example_keys`
-    which keys of an example are given back. The examples stand in the metadata of the store's documents.
+    which keys of an example are given back. The examples stand in the metadata of the store's documents. A store
+    without `async` methods is searched in a worker thread from `async` code.
     """
 
     def __init__(
@@ -108,14 +125,52 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
         vectorstore_kwargs: Mapping[str, Any] | None = None,
         **store_kwargs: Any,
     ) -> Self:
-        """A selector over a new store of `vectorstore_cls`, filled with the examples."""
-        texts = [_joined(example, input_keys) for example in examples]
-        store = vectorstore_cls.from_texts(texts, embeddings, metadatas=[dict(e) for e in examples], **store_kwargs)
-        return cls(store, k=k, input_keys=input_keys, example_keys=example_keys, vectorstore_kwargs=vectorstore_kwargs)
+        """A selector over a new store of `vectorstore_cls`, filled with the examples.
+
+        Of the other keywords those of the selector's constructor go there, the rest to the store.
+        """
+        own, store_kwargs = cls._apart(store_kwargs)
+        texts, metadatas = _texts(examples, input_keys), _metadata(examples)
+        store = vectorstore_cls.from_texts(texts, embeddings, metadatas=metadatas, **store_kwargs)
+        settings = {"k": k, "input_keys": input_keys, "example_keys": example_keys, **own}
+        return cls(store, vectorstore_kwargs=vectorstore_kwargs, **settings)
+
+    @classmethod
+    async def afrom_examples(
+        cls,
+        examples: Sequence[Mapping[str, Any]],
+        embeddings: Any,
+        vectorstore_cls: Any,
+        k: int = 4,
+        input_keys: Sequence[str] | None = None,
+        *,
+        example_keys: Sequence[str] | None = None,
+        vectorstore_kwargs: Mapping[str, Any] | None = None,
+        **store_kwargs: Any,
+    ) -> Self:
+        """As `from_examples`, without holding up the event loop."""
+        own, store_kwargs = cls._apart(store_kwargs)
+        plain, asynchronous = vectorstore_cls.from_texts, getattr(vectorstore_cls, "afrom_texts", None)
+        texts, metadatas = _texts(examples, input_keys), _metadata(examples)
+        store = await _either(plain, asynchronous, texts, embeddings, metadatas=metadatas, **store_kwargs)
+        settings = {"k": k, "input_keys": input_keys, "example_keys": example_keys, **own}
+        return cls(store, vectorstore_kwargs=vectorstore_kwargs, **settings)
+
+    @classmethod
+    def _apart(cls, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Keywords of the constructor that only a subclass has, and the others."""
+        return {}, given
 
     def add_example(self, example: Mapping[str, Any]) -> str:
         """Put one more example into the store; its id there."""
-        ids = self.vectorstore.add_texts([_joined(example, self.input_keys)], metadatas=[dict(example)])
+        ids = self.vectorstore.add_texts(_texts([example], self.input_keys), metadatas=_metadata([example]))
+        return str(ids[0])
+
+    async def aadd_example(self, example: Mapping[str, Any]) -> str:
+        """As `add_example`."""
+        store = self.vectorstore
+        texts, metadatas = _texts([example], self.input_keys), _metadata([example])
+        ids = await _either(store.add_texts, getattr(store, "aadd_texts", None), texts, metadatas=metadatas)
         return str(ids[0])
 
     def select_examples(self, input_variables: dict[str, Any]) -> list[dict[str, Any]]:
@@ -123,14 +178,18 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
         return self._examples(self._search(_joined(input_variables, self.input_keys)))
 
     async def aselect_examples(self, input_variables: dict[str, Any]) -> list[dict[str, Any]]:
-        """As `select_examples`, with the store's own async search."""
+        """As `select_examples`, with the store's own `async` search if it has one."""
         return self._examples(await self._asearch(_joined(input_variables, self.input_keys)))
 
     def _search(self, query: str) -> Sequence[Any]:
         return self.vectorstore.similarity_search(query, k=self.k, **self.vectorstore_kwargs)  # type: ignore[no-any-return]
 
     async def _asearch(self, query: str) -> Sequence[Any]:
-        return await self.vectorstore.asimilarity_search(query, k=self.k, **self.vectorstore_kwargs)  # type: ignore[no-any-return]
+        store = self.vectorstore
+        asynchronous = getattr(store, "asimilarity_search", None)
+        return await _either(  # type: ignore[no-any-return]
+            store.similarity_search, asynchronous, query, k=self.k, **self.vectorstore_kwargs
+        )
 
     def _examples(self, documents: Sequence[Any]) -> list[dict[str, Any]]:
         found = [dict(document.metadata) for document in documents]
@@ -144,7 +203,14 @@ class MaxMarginalRelevanceExampleSelector(SemanticSimilarityExampleSelector):
 
     def __init__(self, vectorstore: Any, *, fetch_k: int = 20, **kwargs: Any) -> None:
         super().__init__(vectorstore, **kwargs)
+        if fetch_k < self.k:
+            raise InvalidInput(f"fetch_k={fetch_k!r} examples are fewer than the k={self.k!r} to be chosen from them.")
         self.fetch_k = fetch_k
+
+    @classmethod
+    def _apart(cls, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        rest = dict(given)
+        return ({"fetch_k": rest.pop("fetch_k")} if "fetch_k" in rest else {}), rest
 
     def _search(self, query: str) -> Sequence[Any]:
         return self.vectorstore.max_marginal_relevance_search(  # type: ignore[no-any-return]
@@ -152,11 +218,32 @@ class MaxMarginalRelevanceExampleSelector(SemanticSimilarityExampleSelector):
         )
 
     async def _asearch(self, query: str) -> Sequence[Any]:
-        return await self.vectorstore.amax_marginal_relevance_search(  # type: ignore[no-any-return]
-            query, k=self.k, fetch_k=self.fetch_k, **self.vectorstore_kwargs
+        store = self.vectorstore
+        asynchronous = getattr(store, "amax_marginal_relevance_search", None)
+        return await _either(  # type: ignore[no-any-return]
+            store.max_marginal_relevance_search,
+            asynchronous,
+            query,
+            k=self.k,
+            fetch_k=self.fetch_k,
+            **self.vectorstore_kwargs,
         )
 
 
 def _joined(values: Mapping[str, Any], keys: Sequence[str] | None) -> str:
     """One text to compare: the values of the keys, in the keys' order, so that like meets like."""
+    missing = [key for key in keys or () if key not in values]
+    if missing:
+        raise InvalidInput(
+            f"There is no {', '.join(map(repr, missing))}, by which examples are compared, in {values!r:.200}.",
+            hint="`input_keys` names keys that every example and every input has.",
+        )
     return " ".join(str(values[key]) for key in (sorted(values) if keys is None else keys))
+
+
+def _texts(examples: Sequence[Mapping[str, Any]], keys: Sequence[str] | None) -> list[str]:
+    return [_joined(example, keys) for example in examples]
+
+
+def _metadata(examples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(example) for example in examples]
