@@ -80,6 +80,20 @@ def test_asking_again_with_the_prompt(driver: Any) -> None:
         driver.invoke(parser, AIMessage("nope"))
 
 
+def test_the_question_in_words_of_ones_own(driver: Any) -> None:
+    fix, retry = Scripted('{"a": 1}'), Scripted('{"a": 2}')
+    parser = OutputFixingParser.from_llm(
+        fix, JsonOutputParser(), ChatPromptTemplate.from_template("{instructions} / {completion} / {error}")
+    )
+    assert driver.invoke(parser, AIMessage(BROKEN)) == {"a": 1}
+    assert fix.asked[0].startswith(f"{JsonOutputParser().get_format_instructions()} / {BROKEN} / ")
+    again: Any = RetryOutputParser.from_llm(
+        retry, JsonOutputParser(), prompt=ChatPromptTemplate.from_template("{prompt} not {completion}")
+    )
+    assert driver.invoke(again, {"completion": BROKEN, "prompt": "Say a."}) == {"a": 2}
+    assert retry.asked == [f"Say a. not {BROKEN}"]
+
+
 def test_a_repairing_parser_can_be_pickled() -> None:
     parser = pickle.loads(pickle.dumps(OutputFixingParser.from_llm(Scripted('{"a": 1}'), JsonOutputParser())))
     assert parser.invoke("nope") == {"a": 1}

@@ -72,30 +72,6 @@ def test_every_public_name_exists_and_is_listed(room):
         _ = room.nothing_of_the_kind
 
 
-PEERS = {
-    runwell.runnables: """RunnableConfig RunnableLambda Runnable chain StreamEvent RunnableGenerator
-        RunnableWithMessageHistory RunnablePassthrough RunnableBranch ConfigurableField Graph Edge RunnableParallel
-        RunnableSequence AddableDict add Node ensure_config Input Output RunnableAssign aadd merge_configs
-        get_lambda_source RunnablePick RunnableBinding ConfigurableFieldMultiOption ConfigurableFieldSingleOption
-        ConfigurableFieldSpec RouterRunnable RunnableMap RunnableEach RunnableRetry RunnableWithFallbacks""",
-    runwell.prompts: """PromptTemplate ChatPromptTemplate SystemMessagePromptTemplate HumanMessagePromptTemplate
-        ChatMessagePromptTemplate AIMessagePromptTemplate BaseMessagePromptTemplate PromptTemplateFormat
-        FewShotPromptTemplate DictPromptTemplate get_template_variables MessagesPlaceholder
-        FewShotChatMessagePromptTemplate StructuredPrompt ImagePromptTemplate BaseExampleSelector
-        SemanticSimilarityExampleSelector LengthBasedExampleSelector MaxMarginalRelevanceExampleSelector
-        ChatPromptValue StringPromptValue""",
-    runwell.parsers: """PydanticOutputParser JsonOutputKeyToolsParser XMLOutputParser StrOutputParser
-        PydanticToolsParser JsonOutputParser JsonOutputToolsParser BaseOutputParser SimpleJsonOutputParser
-        CommaSeparatedListOutputParser parse_tool_call MarkdownListOutputParser NumberedListOutputParser""",
-    runwell.chat_history: "InMemoryChatMessageHistory BaseChatMessageHistory",
-}
-
-
-@pytest.mark.parametrize("room", PEERS)
-def test_the_names_that_users_know_are_there(room):
-    assert set(PEERS[room].split()) <= set(room.__all__)
-
-
 TOKENS = " ".join(f"token{number}" for number in range(100))
 
 

@@ -43,19 +43,40 @@ Answer again, in the form that was asked for, and write nothing else."""
 class _AskingParser(BaseOutputParser[T], Generic[T]):
     """What the parsers here share: read, and when that fails ask and read again, `max_retries` times."""
 
-    def __init__(self, *, parser: BaseOutputParser[T], llm: Any, max_retries: int = 1, name: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        parser: BaseOutputParser[T],
+        llm: Any,
+        prompt: Any = None,
+        max_retries: int = 1,
+        name: str | None = None,
+    ) -> None:
         if max_retries < 1:
             raise InvalidInput(f"max_retries is at least 1, not {max_retries!r}.")
         self.parser = parser
         self.llm = llm
+        self.prompt = prompt
         self.max_retries = max_retries
         self.name = name
         self._ask = Callee(llm.invoke, llm.ainvoke)
 
     @classmethod
-    def from_llm(cls, llm: Any, parser: BaseOutputParser[T], *, max_retries: int = 1, name: str | None = None) -> Self:
-        """A parser that asks `llm`, a chat model or any runnable that takes messages and gives a message or text."""
-        return cls(parser=parser, llm=llm, max_retries=max_retries, name=name)
+    def from_llm(
+        cls,
+        llm: Any,
+        parser: BaseOutputParser[T],
+        prompt: Any = None,
+        *,
+        max_retries: int = 1,
+        name: str | None = None,
+    ) -> Self:
+        """A parser that asks `llm`, a chat model or any runnable that takes messages and gives a message or text.
+
+        `prompt`, a prompt template, words the question in place of the built-in one. It is given `completion` and
+        `error`, and `instructions` (the form that was asked for) or, when the prompt is asked again, `prompt`.
+        """
+        return cls(parser=parser, llm=llm, prompt=prompt, max_retries=max_retries, name=name)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_ask"}
@@ -71,8 +92,18 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
     def OutputType(self) -> Any:
         return self.parser.OutputType
 
-    def _question(self, completion: str, error: OutputParserException, prompt: Any) -> str:
+    def _told(self, completion: str, error: OutputParserException, prompt: Any) -> dict[str, str]:
+        """What the question says, by the names that a prompt has for it."""
         raise NotImplementedError
+
+    def _words(self, told: dict[str, str]) -> str:
+        """The question, where no prompt words it."""
+        raise NotImplementedError
+
+    def _question(self, told: dict[str, str]) -> list[Any]:
+        if self.prompt is None:
+            return [HumanMessage(self._words(told))]
+        return self.prompt.format_prompt(**told).to_messages()  # type: ignore[no-any-return]
 
     async def _read(self, given: Any, prompt: Any = None) -> T:
         """Engine code: the value of what a model gave. The last error is raised, the earlier ones in its notes."""
@@ -86,8 +117,8 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
                 if len(errors) == self.max_retries:
                     raise
                 errors.append(error)
-                question = self._question(text_of(given), error, prompt)
-            given = await Call(self._ask, [HumanMessage(question)])
+                question = self._question(self._told(text_of(given), error, prompt))
+            given = await Call(self._ask, question)
 
 
 class OutputFixingParser(_AskingParser[T]):
@@ -116,12 +147,15 @@ class OutputFixingParser(_AskingParser[T]):
             return await run.acall(lambda: run_async(self._read(input)))
         return await run_async(self._read(input))
 
-    def _question(self, completion: str, error: OutputParserException, prompt: Any) -> str:
+    def _told(self, completion: str, error: OutputParserException, prompt: Any) -> dict[str, str]:
         try:
             instructions = self.parser.get_format_instructions()
         except NotImplementedError:
             instructions = "(not said)"
-        return _FIX.format(instructions=instructions, completion=completion, error=error.message)
+        return {"instructions": instructions, "completion": completion, "error": error.message}
+
+    def _words(self, told: dict[str, str]) -> str:
+        return _FIX.format(**told)
 
 
 class RetryOutputParser(_AskingParser[T]):
@@ -169,10 +203,13 @@ class RetryOutputParser(_AskingParser[T]):
             return given["completion"], given["prompt"]
         raise self._promptless()
 
-    def _question(self, completion: str, error: OutputParserException, prompt: Any) -> str:
+    def _told(self, completion: str, error: OutputParserException, prompt: Any) -> dict[str, str]:
         asked = prompt if isinstance(prompt, str) else prompt.to_string()
-        why = f"\nWhy it could not be used:\n{error.message}\n" if self.tells_error else ""
-        return _RETRY.format(prompt=asked, completion=completion, why=why)
+        return {"prompt": asked, "completion": completion, "error": error.message}
+
+    def _words(self, told: dict[str, str]) -> str:
+        why = f"\nWhy it could not be used:\n{told['error']}\n" if self.tells_error else ""
+        return _RETRY.format(prompt=told["prompt"], completion=told["completion"], why=why)
 
 
 class RetryWithErrorOutputParser(RetryOutputParser[T]):

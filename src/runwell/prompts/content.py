@@ -58,13 +58,24 @@ class ImagePromptTemplate(DictPromptTemplate):
     The address is passed on and never fetched or opened here; a local `path` is refused.
     """
 
-    def __init__(self, template: Mapping[str, Any], template_format: PromptTemplateFormat = "f-string") -> None:
+    def __init__(
+        self,
+        template: Mapping[str, Any],
+        template_format: PromptTemplateFormat = "f-string",
+        *,
+        input_variables: Sequence[str] | None = None,
+    ) -> None:
         if "path" in template or "url" not in template:
             raise InvalidInput(
                 f"An image needs a 'url', not {sorted(template)}.",
                 hint="Read a local file yourself and pass it as url='data:image/png;base64,…'.",
             )
         super().__init__(template, template_format)
+        if input_variables is not None and set(input_variables) != set(self.names):
+            raise InvalidInput(
+                f"The image has the variables {sorted(self.names)}, but input_variables are {sorted(input_variables)}.",
+                hint="Leave input_variables out; it is read from the template.",
+            )
 
 
 class ContentTemplate:
@@ -83,6 +94,8 @@ class ContentTemplate:
                 block = {"type": kind, kind: block.template} if kind else block.template
             elif isinstance(block, str):
                 block = {"type": "text", "text": block}
+            elif isinstance(text := getattr(block, "template", None), str):  # a PromptTemplate
+                block = {"type": "text", "text": text}
             elif not isinstance(block, Mapping):
                 raise InvalidInput(
                     f"Block {position} of the content is {block!r:.100}, which is neither a text nor a dict."

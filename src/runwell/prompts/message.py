@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from runwell.errors import InvalidInput
@@ -191,6 +192,13 @@ class _RoleMessagePromptTemplate(BaseMessagePromptTemplate):
             return cls(ContentTemplate(template, template_format), **kwargs)
         prompt = PromptTemplate(template, template_format=template_format, partial_variables=partial_variables)
         return cls(prompt, **kwargs)
+
+    @classmethod
+    def from_template_file(
+        cls, template_file: str | Path, input_variables: Sequence[str] | None = None, **kwargs: Any
+    ) -> Self:
+        """A message whose text, with blanks, stands in a file. Raises OSError when it cannot be read."""
+        return cls(PromptTemplate.from_file(template_file, input_variables=input_variables), **kwargs)
 
     def format(self, **values: Any) -> BaseMessage:
         """The message. Raises `InvalidInput` that lists every missing variable."""

@@ -87,6 +87,21 @@ class PromptTemplate(StringPromptTemplate):
         """A prompt whose text stands in a file. Raises OSError when it cannot be read."""
         return cls.from_template(Path(template_file).read_text(encoding=encoding), **kwargs)
 
+    @classmethod
+    def from_examples(
+        cls,
+        examples: Sequence[str],
+        suffix: str,
+        input_variables: Sequence[str],
+        example_separator: str = "\n\n",
+        prefix: str = "",
+        **kwargs: Any,
+    ) -> Self:
+        """A prompt of prefix, examples and suffix. The examples, too, are texts with blanks: double their braces, or
+        use a `FewShotPromptTemplate`."""
+        text = example_separator.join([prefix, *examples, suffix])
+        return cls(text, input_variables=input_variables, **kwargs)
+
     def _compiled(self) -> CompiledTemplate:
         # Read again whenever the text or syntax is another than the one that was read, so that whatever way
         # the object came about (a copy, a pickle, a subclass, an assignment) nothing unchecked is filled.
