@@ -8,7 +8,10 @@ under a test driver that looks at every effect. Awaiting anything else is an `En
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from runwell.drivers.deadline import Deadline
 
 __all__ = [
     "Call",
@@ -84,12 +87,15 @@ class Call(Effect[T]):
     """Call user code in the form that suits the driver; gives its result or raises its exception.
 
     `shield` lets it finish even if the run is cancelled meanwhile (saves).
-    `timeout` is in seconds; past it `NodeTimeoutError` is raised, async work is cancelled and sync work abandoned.
+    `timeout` is in seconds, or a `Deadline`; past it `NodeTimeoutError` is raised, async work is cancelled and sync
+    work abandoned.
     """
 
     __slots__ = ("args", "callee", "shield", "timeout")
 
-    def __init__(self, callee: Callee[T], *args: Any, shield: bool = False, timeout: float | None = None) -> None:
+    def __init__(
+        self, callee: Callee[T], *args: Any, shield: bool = False, timeout: float | Deadline | None = None
+    ) -> None:
         self.callee = callee
         self.args = args
         self.shield = shield

@@ -43,6 +43,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 Signal (BaseException)            control flow that `except Exception` must not swallow
 ├── GraphInterrupt                a task waits for a person
 ├── ParentCommand                 a jump addressed to the parent graph
+├── GraphDrained                  a graph inside another was asked to stop, and did after its step
 ├── StreamClosed                  the reader of a stream went away
 └── RunCancelled                  the run was asked to stop
 """
@@ -61,6 +62,7 @@ __all__ = [
     "EngineBug",
     "FetchError",
     "ForbiddenType",
+    "GraphDrained",
     "GraphError",
     "GraphInterrupt",
     "GraphRecursionError",
@@ -483,9 +485,14 @@ class GraphRecursionError(LimitError, RecursionError):
 
 
 class NodeTimeoutError(LimitError, TimeoutError):
-    """A node or tool took longer than its timeout."""
+    """A node or tool took longer than its timeout.
+
+    `kind` is "timeout", or "idle" when it gave no sign of life. `abandoned` says that its code is plain and goes on in
+    a thread that nobody waits for; async code was cancelled.
+    """
 
     code = "RW703"
+    abandoned: bool = False
 
 
 # -- us
@@ -518,6 +525,14 @@ class ParentCommand(Signal):
     def __init__(self, command: Any) -> None:
         super().__init__(command)
         self.command = command
+
+
+class GraphDrained(Signal):
+    """A graph inside another ended early, saved, because `RunControl.stop` was called. `reason` is what it was told."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class StreamClosed(Signal):

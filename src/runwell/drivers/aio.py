@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
+from runwell.drivers.deadline import Deadline
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, failure
 from runwell.drivers.threads import spawn
@@ -140,11 +141,12 @@ class AsyncDriver:
         return await _shielded(work) if effect.shield else (await work).unwrap()
 
     @staticmethod
-    async def _limited(seconds: float, callee: Callee[Any], *args: Any) -> Any:
+    async def _limited(timeout: float | Deadline, callee: Callee[Any], *args: Any) -> Any:
+        deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout)
         if callee.aio is not None:
-            return await limited(seconds, callee, callee.aio, *args)
+            return await limited(deadline, callee, callee.aio, *args)
         # in a thread even if cheap: nothing else can be given up
-        return await limited(seconds, callee, in_worker, callee.sync, *args)
+        return await limited(deadline, callee, in_worker, callee.sync, *args)
 
     async def _hook(self, effect: CallHook[Any]) -> Any:
         hook, inner = effect.hook, effect.inner

@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.effects import Callee
 from runwell.errors import GraphInterrupt, NodeError, NodeTimeoutError, Signal
+
+if TYPE_CHECKING:
+    from runwell.drivers.deadline import Deadline
 
 __all__ = ["RETOLD", "callee", "cheap", "is_async", "is_coroutine", "stopped", "timed_out", "told_apart"]
 
@@ -107,12 +110,25 @@ def _one_of(signals: list[BaseException]) -> BaseException:
     return signals[0] if len(signals) == 1 else GraphInterrupt(questions)
 
 
-def timed_out(callee: Callee[Any], seconds: float) -> NodeTimeoutError:
-    """For user code that took longer than it may."""
-    return NodeTimeoutError(
-        f"{callee!r} took longer than its timeout of {seconds:g} s.",
-        kind="timeout",
+def timed_out(callee: Callee[Any], deadline: Deadline) -> NodeTimeoutError:
+    """For user code that took longer than it may. Plain code cannot be stopped: its error says that it goes on."""
+    kind, seconds = deadline.passed()
+    what = f"took longer than its timeout of {seconds:g} s"
+    if kind == "idle":
+        what = f"gave no sign of life for its idle timeout of {seconds:g} s"
+    abandoned = callee.aio is None
+    if abandoned:
+        import logging
+
+        logging.getLogger("runwell.drivers").warning("%r goes on in an abandoned thread after its timeout", callee)
+    error = NodeTimeoutError(
+        f"{callee!r} {what}{', and goes on in an abandoned thread' if abandoned else ''}.",
+        kind=kind,
         value=seconds,
         limit=seconds,
-        hint="Raise the timeout, or make the work shorter.",
+        hint="Raise the timeout, or make the work shorter."
+        if kind == "timeout"
+        else "Call runtime.heartbeat() while the work goes on, or raise the timeout.",
     )
+    error.abandoned = abandoned
+    return error

@@ -15,12 +15,15 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.cancel import CANCEL, CLEAN_UP_S, FLOOR, portal_depth
 from runwell.drivers.colour import timed_out, told_apart
 from runwell.effects import Callee, Outcome
 from runwell.errors import RunCancelled, RunningLoop
+
+if TYPE_CHECKING:
+    from runwell.drivers.deadline import Deadline
 
 __all__ = ["LoopBridge", "Portal", "attempt", "limited", "portal", "settle"]
 
@@ -39,19 +42,35 @@ async def attempt(function: Callable[..., Awaitable[Any]], *args: Any) -> Outcom
         return Outcome(error=told_apart(error))
 
 
-async def limited(seconds: float, callee: Callee[Any], function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """Await user code for at most `seconds`; past that it is cancelled and NodeTimeoutError raised.
+async def limited(deadline: Deadline, callee: Callee[Any], function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """Await user code until the deadline; past that it is cancelled and NodeTimeoutError raised.
 
     A TimeoutError of its own, raised in time, passes as it is.
     """
+    deadline.start()
+    loop = asyncio.get_running_loop()
+    watch: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal watch
+        left = deadline.left()
+        if left > 0:  # there was a sign of life meanwhile
+            watch = loop.call_later(left, look)
+        else:
+            limit.reschedule(loop.time())
+
     try:
-        async with asyncio.timeout(seconds) as limit:
-            return await function(*args)
+        async with asyncio.timeout(deadline.run if deadline.idle is None else None) as limit:
+            if deadline.idle is not None:
+                look()
+            try:
+                return await function(*args)
+            finally:
+                if watch is not None:
+                    watch.cancel()
     except TimeoutError as error:
         if limit.expired():
-            if callee.aio is None:
-                _log.warning("%r goes on in an abandoned thread after its timeout", callee)
-            raise timed_out(callee, seconds) from error
+            raise timed_out(callee, deadline) from error
         raise
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, Ru
 from runwell.errors import EngineBug, RunCancelled, StreamClosed
 
 if TYPE_CHECKING:
+    from runwell.drivers.deadline import Deadline
     from runwell.drivers.portal import LoopBridge
 
 __all__ = ["InlineStream", "SyncDriver", "call_sync", "failure", "run_sync"]
@@ -149,11 +151,14 @@ class SyncDriver:
             group.discard(kept)
             kept.end()
 
-    def _call_limited(self, effect: Call[Any], callee: Callee[Any], seconds: float) -> Any:
+    def _call_limited(self, effect: Call[Any], callee: Callee[Any], timeout: float | Deadline) -> Any:
+        from runwell.drivers.deadline import Deadline
+
+        deadline = Deadline(timeout) if isinstance(timeout, (int, float)) else timeout
         if callee.sync is None:
             from runwell.drivers.portal import limited
 
-            return self.bridge().call(limited, seconds, callee, callee.aio, *effect.args, shield=effect.shield)
+            return self.bridge().call(limited, deadline, callee, callee.aio, *effect.args, shield=effect.shield)
         box: SimpleQueue[Outcome[Any]] = SimpleQueue()
         group = CancelGroup()
         context = run_context(group)
@@ -166,19 +171,20 @@ class SyncDriver:
             finally:
                 group.detach()
 
+        deadline.start()
         spawn(job)
+        outcome: Outcome[Any] | None = None
         try:
-            outcome = box.get(timeout=seconds)
-        except Empty:
-            group.cancel()
-            import logging
-
-            logging.getLogger("runwell.drivers").warning("%r goes on in an abandoned thread after its timeout", callee)
-            raise timed_out(callee, seconds) from None
+            while outcome is None and (left := deadline.left()) > 0:  # a sign of life meanwhile makes it go round
+                with suppress(Empty):
+                    outcome = box.get(timeout=left)
         except BaseException:
             group.cancel()
             group.settle()
             raise
+        if outcome is None:
+            group.cancel()
+            raise timed_out(callee, deadline)
         return outcome.unwrap()
 
     def _hook(self, effect: CallHook[Any]) -> Any:

@@ -9,18 +9,42 @@ app = graph.compile(checkpointer=InMemorySaver())
 from __future__ import annotations
 
 from runwell.graph.builder import StateGraph
+from runwell.graph.channels import (
+    BinaryOperatorAggregate,
+    DeltaChannel,
+    EphemeralValue,
+    LastValue,
+    Topic,
+    UntrackedValue,
+)
 from runwell.graph.compiled import CompiledStateGraph
 from runwell.graph.interrupts import interrupt, record
+from runwell.graph.managed import IsLastStep, RemainingSteps
 from runwell.graph.messages_state import MessagesState
-from runwell.graph.node import RetryPolicy
+from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.snapshot import PregelTask, StateSnapshot
-from runwell.graph.streaming import INTERRUPT, GraphOutput, StreamMode, StreamPart
+from runwell.graph.streaming import INTERRUPT, STOPPED, GraphOutput, StreamMode, StreamPart
 from runwell.graph.where import get_config, get_runtime, get_store, get_stream_writer
 from runwell.messages.history import REMOVE_ALL_MESSAGES, add_messages
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
-from runwell.ports.runtime import Runtime
+from runwell.ports.control import RunControl
+from runwell.ports.runtime import ExecutionInfo, Principal, Runtime
 
 __all__ = [
+    "BinaryOperatorAggregate",
+    "DeltaChannel",
+    "EphemeralValue",
+    "LastValue",
+    "Topic",
+    "UntrackedValue",
+    "STOPPED",
+    "IsLastStep",
+    "RemainingSteps",
+    "CachePolicy",
+    "TimeoutPolicy",
+    "RunControl",
+    "ExecutionInfo",
+    "Principal",
     "END",
     "INTERRUPT",
     "REMOVE_ALL_MESSAGES",

@@ -7,12 +7,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from runwell.errors import GraphError, nearest
-from runwell.graph.node import Branch, Node, RetryPolicy
+from runwell.graph.node import Branch, Handler, Node
 from runwell.graph.plan import Blueprint, Join
+from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.schema import StateSchema
 from runwell.ports.command import END, START
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from runwell.graph.compiled import CompiledStateGraph
 
 __all__ = ["StateGraph"]
@@ -59,17 +62,25 @@ class StateGraph(Generic[S]):
         defer: bool = False,
         metadata: Mapping[str, Any] | None = None,
         input_schema: type | None = None,
-        retry_policy: RetryPolicy | None = None,
-        timeout: float | None = None,
-        destinations: Sequence[str] = (),
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
+        error_handler: Callable[..., Any] | None = None,
+        destinations: Sequence[str] | Mapping[str, str] = (),
         quiet: bool = False,
     ) -> Self:
         """Add a node: `add_node(function)` or `add_node("name", function_or_runnable_or_graph)`.
 
         A function takes the state, and by name any of `runtime`, `config`, `writer`, `store`, `previous`; it may be
-        plain or `async`. `timeout` is in seconds. `defer` runs it only when nothing else is left. `input_schema` is
-        what it sees of the state. `destinations` names where its `Command`s may go, for drawing. `quiet` marks a
-        node whose steps need no checkpoint when they change nothing.
+        plain or `async`. `defer` runs it only when nothing else is left. `input_schema` is what it sees of the state.
+        `destinations` names where its `Command`s may go, for drawing. `metadata` goes with what is streamed and
+        observed of it. `quiet` marks a node whose steps need no checkpoint when they change nothing.
+
+        `timeout` bounds each attempt: seconds, a timedelta, or a `TimeoutPolicy`; async code is cancelled, plain code
+        goes on in a thread that nobody waits for, and its error says so. `retry_policy` may be several: the first that
+        takes an error decides. `error_handler(state, error)` is asked when no attempt is left; what it returns stands
+        for what the node would have. `cache_policy` gives again what the node gave for the same input, from the cache
+        that the graph is compiled with.
         """
         if isinstance(node, str):
             name = node
@@ -93,8 +104,10 @@ class StateGraph(Generic[S]):
             name,
             action,
             schema,
-            retry=retry_policy,
-            timeout=timeout,
+            retry=_policies(name, retry_policy),
+            timeout=TimeoutPolicy.of(timeout),
+            cache=_one_of(name, "cache_policy", cache_policy, CachePolicy),
+            handler=Handler.of(name, error_handler) if error_handler is not None else None,
             quiet=quiet,
             metadata=dict(metadata or {}),
             destinations=tuple(destinations),
@@ -172,6 +185,7 @@ class StateGraph(Generic[S]):
         self,
         checkpointer: Any = None,
         *,
+        cache: Any = None,
         store: Any = None,
         interrupt_before: Sequence[str] | str = (),
         interrupt_after: Sequence[str] | str = (),
@@ -181,7 +195,8 @@ class StateGraph(Generic[S]):
     ) -> Any:
         """A runnable graph. Raises GraphError listing every problem of the definition.
 
-        `checkpointer` saves each step; None takes the caller's graph's, if there is one, False none at all.
+        `checkpointer` saves each step; None takes the caller's graph's, if there is one, False none at all. `cache`
+        keeps results of nodes with a `cache_policy`; None takes the caller's graph's, False keeps none.
         `interrupt_before`/`interrupt_after` pause at these nodes ("*": all). `extra="ignore"` drops unknown input keys
         instead of refusing them.
         """
@@ -197,6 +212,7 @@ class StateGraph(Generic[S]):
             self,
             self._blueprint(),
             checkpointer=checkpointer,
+            cache=cache,
             store=store,
             breaks_before=before,
             breaks_after=after,
@@ -221,7 +237,8 @@ class StateGraph(Generic[S]):
         for start, end in self.edges:
             if end not in edges.get(start, ()):
                 edges[start] = (*edges.get(start, ()), end)
-        return Blueprint(channels, edges, tuple(self.joins), frozenset(self.deferred))
+        fleeting = frozenset(name for name, channel in channels.items() if channel.fleeting)
+        return Blueprint(channels, edges, tuple(self.joins), frozenset(self.deferred), fleeting)
 
     def _breaks(self, asked: Sequence[str] | str, problems: list[str]) -> frozenset[str]:
         names = list(self.nodes) if asked == "*" else [asked] if isinstance(asked, str) else list(asked)
@@ -294,3 +311,16 @@ class StateGraph(Generic[S]):
         function = node.callee.sync or node.callee.aio
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         return code is None or "Command" in code.co_names
+
+
+def _policies(name: str, given: Any) -> tuple[RetryPolicy, ...]:
+    policies = () if given is None else tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    for policy in policies:
+        _one_of(name, "retry_policy", policy, RetryPolicy)
+    return policies
+
+
+def _one_of(name: str, keyword: str, given: Any, kind: type) -> Any:
+    if given is not None and not isinstance(given, kind):
+        raise GraphError(f"Node {name!r} got {keyword}={given!r}.", hint=f"Give a {kind.__name__}(...).")
+    return given

@@ -14,6 +14,7 @@ from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpoint
 from runwell.graph import thread
 from runwell.graph.engine import Run
 from runwell.graph.nesting import nest
+from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.schema import Channel
@@ -21,6 +22,7 @@ from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.streaming import (
     INLINE,
     INTERRUPT,
+    STOPPED,
     GraphOutput,
     MessagesHandler,
     StreamMode,
@@ -31,12 +33,14 @@ from runwell.graph.streaming import (
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
-from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
+from runwell.ports.control import RunControl
+from runwell.ports.runtime import CURRENT_TASK, Principal, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
     from runwell.graph.builder import StateGraph
+    from runwell.graph.managed import Managed
     from runwell.observe.run import Run as Observed
     from runwell.runnables.graph_view import Graph
 
@@ -53,9 +57,12 @@ class RunOptions(TypedDict, total=False):
     this run ("*": all). `durability`: `"sync"` (default) saves a step before the next begins, `"async"` while the
     next runs, `"exit"` only at the end. `answer_interrupts(interrupt)` answers questions in process instead of
     pausing. `version="v2"` gives a `GraphOutput` (`value`, `interrupts`), and a stream of `StreamPart`s.
+    `control` can stop the run between steps; `principal` says on whose behalf it acts.
     """
 
     context: Any
+    control: RunControl | None
+    principal: Principal | None
     interrupt_before: Sequence[str] | str
     interrupt_after: Sequence[str] | str
     durability: Literal["sync", "async", "exit"]
@@ -92,6 +99,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         blueprint: Blueprint,
         *,
         checkpointer: Any = None,
+        cache: Any = None,
         store: Any = None,
         breaks_before: frozenset[str] = frozenset(),
         breaks_after: frozenset[str] = frozenset(),
@@ -112,6 +120,12 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
         self.store = store
+        self.cache = checked_cache(cache)
+        self.cache_calls = CacheCalls(cache) if cache else None
+        self.managed: dict[str, Managed] = {name: m for each in builder._schemas for name, m in each.managed.items()}
+        self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.tracked)
+        self.budget: Any = None
+        """What nodes find in `runtime.budget`."""
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
         self.ignore_extra = ignore_extra
@@ -266,6 +280,10 @@ class CompiledStateGraph(Runnable[Any, Any]):
         if run.durability not in DURABILITY:
             raise InvalidInput(f"durability is {run.durability!r}.", hint=f"It is one of {DURABILITY}.")
         run.answer_in_process = options.get("answer_interrupts")
+        run.control, principal = options.get("control"), options.get("principal")
+        for option, value, kind in (("control", run.control, RunControl), ("principal", principal, Principal)):
+            if value is not None and not isinstance(value, kind):
+                raise InvalidInput(f"{option} is {value!r:.200}.", hint=f"Pass a {kind.__name__}.")
         before, after = options.get("interrupt_before"), options.get("interrupt_after")
         run.breaks_before = self.breaks_before if before is None else self._breaks(before)
         run.breaks_after = self.breaks_after if after is None else self._breaks(after)
@@ -296,7 +314,10 @@ class CompiledStateGraph(Runnable[Any, Any]):
         run.base = Runtime(
             context=self._context(options.get("context"), scope),
             store=store,
+            principal=principal if principal is not None or scope is None else scope.runtime.principal,
             config=known.config if known is not None else {},
+            control=run.control,
+            budget=self.budget if self.budget is not None or scope is None else scope.runtime.budget,
         )
         if inside and scope is not None:
             run.base.stream_writer = scope.runtime.stream_writer
@@ -321,7 +342,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
     ) -> list[Write]:
         """Run as a node of another graph: same driver, same thread, own namespace. Gives what changed, as writes."""
         run = Run(self)
-        run.base = outer.base.override()
+        run.base = outer.base.override(**({} if self.budget is None else {"budget": self.budget}))
         run.limit, run.max_concurrency, run.metadata = outer.limit, outer.max_concurrency, outer.metadata
         nest(run, self, scope)
         run.shares = frozenset(channels)
@@ -353,6 +374,13 @@ class CompiledStateGraph(Runnable[Any, Any]):
                 f"{self.name!r} has a breakpoint at {sorted(breaks)}, and nothing can save the pause.",
                 hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id.",
             )
+        if run.cache is None and self.cache is not False:
+            cached = [name for name, node in self.nodes.items() if node.cache is not None]
+            if cached:
+                raise InvalidInput(
+                    f"{self.name!r} has nodes with a cache_policy ({cached}), and no cache to keep results in.",
+                    hint="Compile it with cache=InMemoryCache() or SqliteCache(path), or cache=False to keep nothing.",
+                )
         if self.needs_store and run.base.store is None:
             raise InvalidInput(
                 f"{self.name!r} needs a store ({'; '.join(self.needs_store)}), and has none.",
@@ -393,6 +421,34 @@ class CompiledStateGraph(Runnable[Any, Any]):
         from runwell.graph.drawing import picture
 
         return picture(self, xray)
+
+    # -- the cache
+
+    def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Forget the kept results of these nodes; None: of all, those of graphs inside included."""
+        namespaces = self._namespaces(nodes)
+        if self.cache_calls is not None:
+            run_sync(self.cache_calls.clear(namespaces))
+
+    async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """`clear_cache`, on the running event loop."""
+        from runwell.drivers.aio import run_async
+
+        namespaces = self._namespaces(nodes)
+        if self.cache_calls is not None:
+            await run_async(self.cache_calls.clear(namespaces))
+
+    def _namespaces(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
+        for name in nodes or ():
+            if name not in self.nodes:
+                raise InvalidInput(
+                    f"{name!r} is not a node{nearest(name, self.nodes)}.", hint=f"Nodes are {sorted(self.nodes)}."
+                )
+        found = [namespace_of(self.get_name(), name) for name in (self.nodes if nodes is None else nodes)]
+        for name, node in self.nodes.items():
+            if node.subgraph is not None and (nodes is None or name in nodes):
+                found += node.subgraph._namespaces(None)
+        return found
 
     # -- the thread's state
 
@@ -464,7 +520,9 @@ def _given(output: Any, options: RunOptions) -> Any:
     if options.get("version") != "v2":
         return output
     return GraphOutput(
-        {name: value for name, value in output.items() if name != INTERRUPT}, tuple(output.get(INTERRUPT, ()))
+        {name: value for name, value in output.items() if name not in (INTERRUPT, STOPPED)},
+        tuple(output.get(INTERRUPT, ())),
+        output.get(STOPPED),
     )
 
 

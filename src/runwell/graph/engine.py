@@ -7,13 +7,13 @@ by the pure planner.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runwell.effects import Call, Callee, Emit, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, Emit, Now, Outcome, RunTasks
 from runwell.errors import (
+    GraphDrained,
     GraphInterrupt,
     GraphRecursionError,
     InvalidUpdateError,
@@ -21,12 +21,13 @@ from runwell.errors import (
     Signal,
     nearest,
 )
+from runwell.graph.guard import guarded
 from runwell.graph.nesting import leave
 from runwell.graph.node import Branch, Node, injected
 from runwell.graph.opening import open_thread
-from runwell.graph.plan import JUMP, ROUTE, Write, apply_writes, changed_values, plan_tasks, put_off
+from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, plan_tasks, put_off
 from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.streaming import INTERRUPT, NOSTREAM, MessagesHandler
+from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
 from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
 from runwell.graph.updates import as_update, node_writes
 from runwell.observe.context import CURRENT
@@ -36,7 +37,11 @@ from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScop
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
+    from runwell.drivers.deadline import Deadline
     from runwell.graph.compiled import CompiledStateGraph
+    from runwell.graph.node_cache import CacheCalls
+    from runwell.graph.schema import StateSchema
+    from runwell.ports.control import RunControl
 
 __all__ = ["Run", "Task"]
 
@@ -48,7 +53,7 @@ class Task:
 
     def __init__(self, run: Run, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> None:
         self.run = run
-        self.values = run.values
+        self.values = run.values if not run.graph.managed else run.managed(run.values)
         self.sent = planned.sent
         self.arg = planned.arg
         self.runtime = runtime
@@ -67,12 +72,15 @@ class Run:
         "breaks_after",
         "breaks_before",
         "busy",
+        "cache",
         "call",
         "caller",
         "can_pause",
+        "control",
         "durability",
         "graph",
         "head",
+        "hits",
         "joins",
         "limit",
         "max_concurrency",
@@ -92,6 +100,7 @@ class Run:
         "shares",
         "sink",
         "step",
+        "stop",
         "subgraphs",
         "thread_id",
         "unkept",
@@ -138,6 +147,12 @@ class Run:
         self.busy: set[str] = set()
         self.pending: Commit | None = None
         self.unkept: list[TaskRecord] = []
+        self.cache: CacheCalls | None = graph.cache_calls
+        self.hits: set[str] = set()
+        """Tasks whose results came out of the cache."""
+        self.control: RunControl | None = None
+        self.stop: int | None = None
+        """The number of the last step that the limit permits, once steps are taken."""
 
     # -- the whole run
 
@@ -148,6 +163,10 @@ class Run:
             if "values" in self.modes:
                 await self._emit("values", self._output())
             interrupts = await self._steps(going_on=given is None or isinstance(given, Command))
+        except GraphDrained as drained:
+            if self.nested:
+                raise
+            return await self._stopped(drained)
         except ParentCommand as jump:
             if self.nested:
                 raise
@@ -166,11 +185,22 @@ class Run:
             output[INTERRUPT] = interrupts
         return output
 
+    async def _stopped(self, drained: GraphDrained) -> dict[str, Any]:
+        """The result of a run that was asked to stop: the state so far, and that it is not the end."""
+        mark = {"reason": drained.reason, "next": [task.node for task in self.next]}
+        if "updates" in self.modes:
+            await self._emit("updates", {STOPPED: mark})
+        return {**self._output(), STOPPED: mark}
+
     async def _steps(self, going_on: bool) -> list[Interrupt]:
         blueprint, taken = self.graph.blueprint, 0
+        self.stop = self.step + self.limit
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else frozenset()
         while self.next:
+            control = self.control
+            if control is not None and control.stopped and (self.saver is not None or not self.nested):
+                raise GraphDrained(control.reason)
             now, waiting = put_off(blueprint, self.next)
             if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
                 await self._paused()
@@ -232,25 +262,30 @@ class Run:
         for record in unkept:
             await self._keep_now(record)
         failed: list[BaseException] = []
+        drained: GraphDrained | None = None
         for task, outcome in zip(todo, outcomes, strict=True):
             error = outcome.error
             if error is None:
                 results[task.id] = outcome.value
             elif isinstance(error, GraphInterrupt):
                 waiting.extend(error.interrupts)
+            elif isinstance(error, GraphDrained):
+                drained = error
             else:
                 failed.append(error)
         if failed:
             raise _first(failed)
         if waiting:
             return [], waiting
+        if drained is not None:
+            raise drained
         return [(task.node, results[task.id]) for task in tasks], []
 
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
         node = self.graph.nodes[planned.node]
         runtime = self.base
-        if node.wants or node.flow is not None or self.saver is not None or node.subgraph is not None:
+        if node.wants or node.own_runtime or self.saver is not None:
             runtime = runtime.at(
                 ExecutionInfo(self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1)
             )
@@ -260,21 +295,25 @@ class Run:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
         CURRENT_TASK.set(scope)
+        run_node = self.attempt if not node.guarded else partial(guarded, self)
         try:
             ambient = CURRENT.get()
             observed = None
             if ambient is not None and ambient.handlers:
                 observed = open_run("node", node.name, planned.arg if planned.sent else self.values)
             if observed is None:
-                writes = await self._result(node, planned, runtime, scope)
+                writes = await run_node(node, planned, runtime, scope)
             else:
                 with observed:
-                    writes = await self._result(node, planned, runtime, scope)
+                    writes = await run_node(node, planned, runtime, scope)
                     observed.end(as_update(writes))
             if scope.pause is not None:
                 raise scope.pause  # the node caught everything, or returned in a `finally`
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
+            raise
+        except GraphDrained:
+            await self._keep(scope, TaskRecord(planned.id, planned.node))
             raise
         except ParentCommand:
             raise
@@ -285,7 +324,8 @@ class Run:
             await self._keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
             raise
         if not alone:
-            await self._keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=writes))
+            kept = [one for one in writes if one[0] not in self.graph.untracked] if self.graph.untracked else writes
+            await self._keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
@@ -294,7 +334,8 @@ class Run:
         """Stream what a task gave."""
         update = as_update(writes)
         if "updates" in self.modes and (update is not None or not node.quiet):
-            await self._emit("updates", {node.name: update})
+            cached = {"__metadata__": {"cached": True}} if scope.task_id in self.hits else {}
+            await self._emit("updates", {node.name: update, **cached})
         if self.messages is not None and "messages" in self.modes and NOSTREAM.isdisjoint(node.tags):
             for item in self.messages.finished(scope, writes, node.tags):
                 await Emit(item)
@@ -338,39 +379,46 @@ class Run:
             if not TELLS_SAVED.isdisjoint(self.modes) and self.durability == "exit":
                 await tell_saved(self, pending)
 
-    async def _result(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
-        """Run a node, again as its retry policy says; gives its writes."""
-        attempt = 1
-        while True:
-            try:
-                if node.flow is not None:
-                    return await self._finish(node, await node.flow(Task(self, planned, runtime, scope)), runtime)
-                if node.subgraph is not None:
-                    return await self._nested(node, planned, scope)
-                state = planned.arg if planned.sent else node.schema.view(self.values)
-                called = node.callee if not node.wants else node.bound(runtime)
-                try:
-                    result = await Call(called, state, timeout=node.timeout)
-                except ParentCommand as jump:  # of a graph that the node called
-                    result = Command(update=jump.command.update, goto=jump.command.goto)
-                return await self._finish(node, result, runtime)
-            except Exception as error:
-                retry = node.retry
-                if retry is None or attempt >= retry.max_attempts or not retry.retries(error):
-                    raise
-                await Sleep(retry.wait_s(attempt, random.random()))
-                attempt += 1
-                scope.asked = scope.children = 0
-                scope.pause = None
-                runtime.execution_info.attempt = attempt
+    async def attempt(
+        self,
+        node: Node,
+        planned: PlannedTask,
+        runtime: Runtime[Any],
+        scope: TaskScope,
+        deadline: Deadline | None = None,
+    ) -> list[Write]:
+        """Run a node once; gives its writes."""
+        if node.flow is not None:
+            return await self.finish(node, await node.flow(Task(self, planned, runtime, scope)), runtime)
+        if node.subgraph is not None:
+            return await self._nested(node, planned, scope)
+        state = planned.arg if planned.sent else self.view(node.schema, self.values)
+        called = node.callee if not node.wants else node.bound(runtime)
+        try:
+            result = await Call(called, state, timeout=deadline)
+        except ParentCommand as jump:  # of a graph that the node called
+            result = Command(update=jump.command.update, goto=jump.command.goto)
+        return await self.finish(node, result, runtime)
 
-    async def _finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:
+    def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
+        """The state as `schema` shows it, with what is worked out for this step."""
+        return schema.view(values if not schema.managed else self.managed(values))
+
+    def managed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """`values` with the graph's managed values as they are in this step."""
+        left = self.limit if self.stop is None else self.stop - self.step
+        return {**values, **{name: value.at(left) for name, value in self.graph.managed.items()}}
+
+    async def finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:
         """A node's return as writes, and where its conditional edges lead."""
-        writes = node_writes(self.graph, node.name, result)
+        return await self.routed(node, node_writes(self.graph, node.name, result), runtime)
+
+    async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
+        """Writes of a node with where its conditional edges lead."""
         if node.name in self.graph.branches and not any(name == JUMP for name, _ in writes):
             seen = self.values
             if writes:
-                changes = apply_writes(self.graph.channels, seen, [(node.name, writes)])
+                changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
                 seen = changed_values(seen, changes)
                 self.applied = (writes, changes)
             writes.extend(await self.branch_writes(node.name, seen, runtime))
@@ -379,7 +427,7 @@ class Run:
     async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
         writes: list[Write] = []
         for branch in self.graph.branches.get(source, ()):
-            state = self.graph.schema.view(values)
+            state = self.view(self.graph.schema, values)
             called: Callee[Any] = branch.callee
             if branch.wants:
                 given = injected(branch.wants, runtime)
@@ -423,7 +471,7 @@ class Run:
         except ParentCommand as jump:
             return node_writes(self.graph, node.name, Command(update=jump.command.update, goto=jump.command.goto))
         if node.name in self.graph.branches:
-            changes = apply_writes(self.graph.channels, self.values, [(node.name, writes)])
+            changes = apply_step(self.graph.blueprint, self.values, [(node.name, writes)])
             writes.extend(await self.branch_writes(node.name, changed_values(self.values, changes), scope.runtime))
         return writes  # type: ignore[no-any-return]
 
@@ -436,7 +484,7 @@ class Run:
         if applied is not None and len(done) == 1 and done[0][1] is applied[0]:
             changes = applied[1]  # a lone task's changes were worked out for its conditional edge
         else:
-            changes = apply_writes(graph.channels, self.values, done)
+            changes = apply_step(graph.blueprint, self.values, done)
         if changes:
             self.check(changes, ", ".join(node for node, _ in done))
             self.values = changed_values(self.values, changes)
@@ -466,7 +514,7 @@ class Run:
                         hint="Let only one of them jump, or all to the same place.",
                     )
                 continue
-            chosen = await Call(branch.callee, self.graph.schema.view(self.values))
+            chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
             routes.append((node, [(ROUTE, target) for target in self._chosen(node, branch, chosen)]))
         return routes
 
@@ -488,6 +536,8 @@ class Run:
     ) -> None:
         if self.saver is None:
             return
+        if self.graph.untracked:
+            changes = {name: change for name, change in changes.items() if name not in self.graph.untracked}
         now = await Now()
         metadata = dict(self.metadata)
         if ran:

@@ -41,6 +41,9 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
     outer: Run = scope.run
     run.nested, run.caller = True, scope
     run.answers, run.durability = outer.answers, outer.durability
+    run.control = run.control or outer.control
+    if graph.cache is None:
+        run.cache = outer.cache
     run.picks, run.origins = outer.picks, outer.origins
     run.can_pause = outer.saver is not None and outer.can_pause
     count, scope.children = scope.children, scope.children + 1

@@ -11,43 +11,14 @@ from typing import Any
 from runwell.drivers.colour import callee
 from runwell.effects import Callee, is_flow
 from runwell.errors import GraphError
+from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.schema import StateSchema
 from runwell.ports.runtime import Runtime
 
-__all__ = ["INJECTED", "Branch", "Node", "RetryPolicy", "bind_parameters"]
+__all__ = ["INJECTED", "Branch", "Handler", "Node", "bind_parameters"]
 
 INJECTED = ("runtime", "config", "writer", "store", "previous")
 """Parameters a node may declare, by name, beside the state."""
-
-
-@dataclass(slots=True, frozen=True)
-class RetryPolicy:
-    """How a node that raises is tried again: `max_attempts` in all, waiting `initial_interval` s × `backoff_factor`^n,
-    at most `max_interval`, with `jitter`. `retry_on` is exception classes or a predicate; by default errors that say
-    they are retryable, and those of the network.
-    """
-
-    max_attempts: int = 3
-    initial_interval: float = 0.5
-    backoff_factor: float = 2.0
-    max_interval: float = 30.0
-    jitter: bool = True
-    retry_on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool] | None = None
-
-    def retries(self, error: BaseException) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        rule = self.retry_on
-        if rule is None:
-            return bool(getattr(error, "retryable", isinstance(error, ConnectionError)))
-        if isinstance(rule, (type, tuple)):
-            return isinstance(error, rule)
-        return rule(error)
-
-    def wait_s(self, attempt: int, chance: float) -> float:
-        """Seconds before attempt number `attempt` + 1; `chance` in [0, 1) is the jitter's draw."""
-        wait = min(self.initial_interval * self.backoff_factor ** (attempt - 1), self.max_interval)
-        return wait * (0.5 + chance / 2) if self.jitter else wait
 
 
 def bind_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -92,6 +63,49 @@ class Branch:
         return cls(str(name), callee(path, cheap=True), bind_parameters(path) if callable(path) else (), ends)
 
 
+def _bound(callee: Callee[Any], wants: tuple[str, ...], runtime: Runtime[Any]) -> Callee[Any]:
+    if not wants:
+        return callee
+    given = injected(wants, runtime)
+    sync, aio = callee.sync, callee.aio
+    return Callee(
+        None if sync is None else partial(sync, **given),
+        None if aio is None else partial(aio, **given),
+        cheap=callee.cheap,
+    )
+
+
+@dataclass(slots=True)
+class Handler:
+    """What is asked when a node has failed for good: `handler(state, error)`."""
+
+    callee: Callee[Any]
+    wants: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> Handler:
+        if not callable(given):
+            raise GraphError(
+                f"The error handler of node {name!r} is {given!r}, which cannot be called.",
+                hint="Give a function of the state and the error.",
+            )
+        wants = bind_parameters(given)
+        try:
+            inspect.signature(given).bind(None, None, **dict.fromkeys(wants))
+        except ValueError:  # a builtin without signature
+            pass
+        except TypeError as error:
+            raise GraphError(
+                f"The error handler of node {name!r} cannot be called with (state, error): {error}.",
+                hint="Write it as def handler(state, error), with runtime or config by name if it needs them.",
+            ) from None
+        return cls(callee(given), wants)
+
+    def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
+        """The callable with this task's injected values."""
+        return _bound(self.callee, self.wants, runtime)
+
+
 @dataclass(slots=True)
 class Node:
     """One node, ready to run."""
@@ -102,12 +116,25 @@ class Node:
     wants: tuple[str, ...] = ()
     flow: Callable[..., Any] | None = None
     subgraph: Any = None
-    retry: RetryPolicy | None = None
-    timeout: float | None = None
+    retry: tuple[RetryPolicy, ...] = ()
+    timeout: TimeoutPolicy | None = None
+    cache: CachePolicy | None = None
+    handler: Handler | None = None
+    code: Any = False
+    """For its cache: what code it is, once worked out; and what stands for that where it cannot be said."""
+    token: str = ""
+    guarded: bool = False
+    """Whether any policy applies."""
+    own_runtime: bool = False
+    """Whether its tasks need a runtime of their own, although its code does not take one."""
     quiet: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.guarded = bool(self.retry or self.timeout or self.cache or self.handler)
+        self.own_runtime = self.guarded or self.flow is not None or self.subgraph is not None
 
     @classmethod
     def of(cls, name: str, action: Any, schema: StateSchema, **settings: Any) -> Node:
@@ -129,12 +156,4 @@ class Node:
 
     def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
         """The callable with this task's injected values; no frame of ours stands in between."""
-        if not self.wants:
-            return self.callee
-        given = injected(self.wants, runtime)
-        sync, aio = self.callee.sync, self.callee.aio
-        return Callee(
-            None if sync is None else partial(sync, **given),
-            None if aio is None else partial(aio, **given),
-            cheap=self.callee.cheap,
-        )
+        return _bound(self.callee, self.wants, runtime)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runwell.errors import InvalidInput, NoCheckpointer
 from runwell.graph.interrupts import answers_for, interrupt_id
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
-from runwell.graph.plan import JUMP, Write, apply_writes, changed_values, plan_tasks
+from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import START, Command, Interrupt, Overwrite
 from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
@@ -118,7 +118,10 @@ async def _take_input(run: Run, given: Any) -> None:
 
 async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = False) -> None:
     """Apply input writes and plan the first tasks of this run. `keep` leaves the planned tasks as they are."""
-    changes = apply_writes(run.graph.channels, run.values, [(source, writes)])
+    if keep:
+        changes = apply_writes(run.graph.channels, run.values, [(source, writes)])
+    else:
+        changes = apply_step(run.graph.blueprint, run.values, [(source, writes)])
     run.check(changes, source)
     before = run.values
     run.values = changed_values(before, changes)

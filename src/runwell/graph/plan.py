@@ -21,6 +21,7 @@ __all__ = [
     "Blueprint",
     "Join",
     "Write",
+    "apply_step",
     "apply_writes",
     "changed_values",
     "plan_tasks",
@@ -54,6 +55,8 @@ class Blueprint:
     edges: dict[str, tuple[str, ...]] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
     deferred: frozenset[str] = frozenset()
+    fleeting: frozenset[str] = frozenset()
+    """Channels whose values are gone after the step that follows the one that wrote them."""
 
 
 def apply_writes(
@@ -84,6 +87,20 @@ def apply_writes(
             if first[0] != task:
                 raise _two_writers(name, first[1], node, channel)
             changes[name] = (old, value.value if type(value) is Overwrite else value)
+    return changes
+
+
+def apply_step(
+    blueprint: Blueprint, values: dict[str, Any], writes: Iterable[tuple[str, Sequence[Write]]]
+) -> dict[str, tuple[Any, Any]]:
+    """`apply_writes` for a whole step, after which fleeting values that were there before it are gone."""
+    if not blueprint.fleeting:
+        return apply_writes(blueprint.channels, values, writes)
+    old = {name: values[name] for name in blueprint.fleeting if name in values}
+    kept = {name: value for name, value in values.items() if name not in old}
+    changes = apply_writes(blueprint.channels, kept, writes)
+    for name, value in old.items():
+        changes[name] = (value, changes[name][1] if name in changes else GONE)
     return changes
 
 

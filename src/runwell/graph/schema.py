@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, get
 from typing_extensions import ReadOnly, is_typeddict
 
 from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
+from runwell.graph.channels import EphemeralValue, Topic, UntrackedValue, kind_of
+from runwell.graph.managed import Managed
 
 __all__ = ["Channel", "StateSchema"]
 
@@ -18,11 +20,28 @@ Kind = Literal["typeddict", "dataclass", "pydantic"]
 
 @dataclasses.dataclass(slots=True)
 class Channel:
-    """One key of the state. Without a `reducer` a write replaces the value, and a step may write it once."""
+    """One key of the state. Without a `reducer` a write replaces the value, and a step may write it once. A `fleeting`
+    value is gone after the step that follows; one that is not `tracked` is never saved."""
 
     name: str
     annotation: Any
     reducer: Callable[[Any, Any], Any] | None = None
+    fleeting: bool = False
+    tracked: bool = True
+
+    @classmethod
+    def of(cls, name: str, annotation: Any, notes: list[Any]) -> Channel:
+        """A key as its annotation says it."""
+        made = cls(name, annotation)
+        for note in notes:
+            kind = kind_of(note)
+            if kind is not None:
+                made.reducer = getattr(kind, "operator", made.reducer)
+                made.fleeting = isinstance(kind, EphemeralValue) or (isinstance(kind, Topic) and not kind.accumulate)
+                made.tracked = not isinstance(kind, UntrackedValue)
+            elif _is_reducer(note):
+                made.reducer = note
+        return made
 
     def empty(self) -> Any:
         """What a reducer starts from: the type's own empty value where it has one; raises TypeError where not."""
@@ -83,13 +102,19 @@ class StateSchema:
                 hint="Define or import the name where the schema is defined, at module level.",
             ) from error
         self.channels: dict[str, Channel] = {}
+        self.managed: dict[str, Managed] = {}
+        """Keys that are worked out for each step; they are no channels."""
         for name, hint in hints.items():
             if self.kind != "typeddict" and (name.startswith("model_") or get_origin(hint) is ClassVar):
                 continue
             annotation, notes = _strip(hint)
-            reducers = [note for note in notes if _is_reducer(note)]
-            self.channels[name] = Channel(name, annotation, reducers[-1] if reducers else None)
-        self.required = self._required()
+            managed = [note for note in notes if isinstance(note, Managed)]
+            if managed:
+                self.managed[name] = managed[-1]
+            else:
+                self.channels[name] = Channel.of(name, annotation, notes)
+        self.visible = {**self.channels, **self.managed}
+        self.required = self._required() - self.managed.keys()
         self._plain = self.kind == "typeddict"
 
     @staticmethod
@@ -142,9 +167,13 @@ class StateSchema:
         if self.kind == "pydantic" and not thread_has:
             return self._validated(values)
         if self.kind == "dataclass" and not thread_has:
-            made = self.type(**values)
+            made = self.type(**values, **self._unmanaged())
             return {name: getattr(made, name) for name in self.channels}
         return dict(values)
+
+    def _unmanaged(self) -> dict[str, Any]:
+        """Something to stand for managed values where the class is only built to check the others."""
+        return {name: value.at(0) for name, value in self.managed.items()}
 
     def _as_mapping(self, given: Any) -> Mapping[str, Any]:
         if isinstance(given, Mapping):
@@ -164,7 +193,7 @@ class StateSchema:
 
         model: Any = self.type
         try:
-            made = model.model_validate(dict(values))
+            made = model.model_validate({**self._unmanaged(), **values})
         except ValidationError as error:
             raise InvalidInput(
                 f"The input does not fit {model.__qualname__!r}: {_told(error)}", hint="Correct the named fields."
@@ -193,11 +222,11 @@ class StateSchema:
     def view(self, values: dict[str, Any]) -> Any:
         """The state as a node of this schema sees it: its own copy of the top level."""
         if self._plain:
-            channels = self.channels
-            if len(values) <= len(channels) and values.keys() <= channels.keys():
+            shown = self.visible
+            if len(values) <= len(shown) and values.keys() <= shown.keys():
                 return dict(values)
-            return {name: value for name, value in values.items() if name in channels}
-        fields = {name: values[name] for name in self.channels if name in values}
+            return {name: value for name, value in values.items() if name in shown}
+        fields = {name: values[name] for name in self.visible if name in values}
         if self.kind == "dataclass":
             return self.type(**fields)
         model: Any = self.type

@@ -20,6 +20,7 @@ __all__ = [
     "INTERRUPT",
     "MODES",
     "NOSTREAM",
+    "STOPPED",
     "GraphOutput",
     "MessagesHandler",
     "StreamMode",
@@ -31,6 +32,8 @@ __all__ = [
 
 INTERRUPT = "__interrupt__"
 """The key under which a paused run's open questions are returned and streamed."""
+STOPPED = "__stopped__"
+"""The key under which a run that `RunControl.stop` ended early says so: `{"reason": ..., "next": [nodes]}`."""
 
 StreamMode = Literal["values", "updates", "messages", "custom", "checkpoints", "tasks", "debug"]
 
@@ -67,10 +70,12 @@ class StreamPart(TypedDict):
 
 @dataclass(slots=True)
 class GraphOutput:
-    """What `invoke(version="v2")` gives: the state, and the open questions of a run that paused."""
+    """What `invoke(version="v2")` gives: the state, the open questions of a run that paused, and the reason and
+    what comes next of one that was stopped (None: it was not)."""
 
     value: dict[str, Any]
     interrupts: tuple[Interrupt, ...] = ()
+    stopped: dict[str, Any] | None = None
 
 
 def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool, parts: bool = False) -> Any:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Emit, Now
-from runwell.errors import GraphInterrupt, ParentCommand
+from runwell.errors import GraphDrained, GraphInterrupt, ParentCommand
 from runwell.graph.plan import Write
 from runwell.graph.snapshot import config_of
 from runwell.graph.updates import as_update
@@ -25,12 +25,15 @@ TELLS_SAVED = frozenset({"checkpoints", "debug"})
 
 async def told(run: Run, planned: PlannedTask, alone: bool) -> list[Write]:
     """Run a task, and stream that it begins and how it ends."""
-    state = planned.arg if planned.sent else run.graph.nodes[planned.node].schema.view(run.values)
+    state = planned.arg if planned.sent else run.view(run.graph.nodes[planned.node].schema, run.values)
     await _tell(run, "task", {"id": planned.id, "name": planned.node, "input": state})
     try:
         writes = await run._task(planned, alone)
     except GraphInterrupt as pause:
         await _ended(run, planned, interrupts=pause.interrupts)
+        raise
+    except GraphDrained:
+        await _ended(run, planned)
         raise
     except ParentCommand as jump:
         await _ended(run, planned, result=jump.command.update)
@@ -51,6 +54,8 @@ async def _ended(
     interrupts: Sequence[Interrupt] = (),
 ) -> None:
     facts = {"id": planned.id, "name": planned.node, "error": error, "result": result or {}}
+    if planned.id in run.hits:
+        facts["cached"] = True
     await _tell(run, "task_result", {**facts, "interrupts": list(interrupts)})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
 from runwell.graph.engine import Run
 from runwell.graph.nesting import graph_at, reopen
-from runwell.graph.plan import JUMP, apply_writes, plan_tasks
+from runwell.graph.plan import JUMP, apply_step, changed_values, plan_tasks
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
 from runwell.graph.updates import node_writes
@@ -99,9 +99,9 @@ async def update(
         raise InvalidInput(f"as_node={as_node!r} is not a node.", hint=f"Nodes are {sorted(graph.nodes)}.")
     source = as_node or START
     writes = node_writes(graph, source, values)
-    changes = apply_writes(graph.channels, run.values, [(source, writes)])
+    changes = apply_step(graph.blueprint, run.values, [(source, writes)])
     run.check(changes, source)
-    run.values = {**run.values, **{name: new for name, (_, new) in changes.items()}}
+    run.values = changed_values(run.values, changes)
     if as_node is not None:
         if not any(name == JUMP for name, _ in writes):
             writes.extend(await run.branch_writes(as_node, run.values, run.base))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from runwell.ports.control import RunControl
 
 __all__ = ["CURRENT_TASK", "ExecutionInfo", "Principal", "Runtime", "StreamWriter", "TaskScope"]
 
@@ -47,7 +50,8 @@ class Runtime(Generic[C]):
 
     `context` is what the caller gave as `context=`. `store` is the long-term store or None. `previous` is
     the value an `@entrypoint` returned last on this thread. `idempotency_key` names this task of this
-    step of this thread: the same after a crash and resume.
+    step of this thread: the same after a crash and resume. `control` is the caller's `RunControl`, if any; `budget` the
+    agent's, inside one.
     """
 
     context: C = None  # type: ignore[assignment]
@@ -57,6 +61,14 @@ class Runtime(Generic[C]):
     principal: Principal | None = None
     config: dict[str, Any] = field(default_factory=dict)
     execution_info: ExecutionInfo = field(default_factory=ExecutionInfo)
+    control: RunControl | None = None
+    budget: Any = None
+    pulse: Callable[[], None] | None = field(default=None, repr=False)
+
+    def heartbeat(self) -> None:
+        """A sign of life, for a node with an `idle_timeout`: it is still at work. Does nothing without one."""
+        if self.pulse is not None:
+            self.pulse()
 
     @property
     def idempotency_key(self) -> str:
@@ -65,7 +77,10 @@ class Runtime(Generic[C]):
 
     def at(self, place: ExecutionInfo) -> Runtime[C]:
         """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
-        return Runtime(self.context, self.store, self.stream_writer, self.previous, self.principal, self.config, place)
+        return Runtime(
+            self.context, self.store, self.stream_writer, self.previous, self.principal, self.config, place,
+            self.control, self.budget, self.pulse,
+        )  # fmt: skip
 
     def override(self, **changes: Any) -> Runtime[C]:
         """A copy with some fields changed."""
