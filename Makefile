@@ -21,6 +21,7 @@ demo: $(RUN) ## Install, then watch an agent on the bundled model work, pause, b
 
 .PHONY: test
 test: lint ## Lint, then every test: the quick ones on two processes, the slow ones after them
+	@scripts/system_packages.sh
 	@echo "== tests: quick"
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(ARGS)
 	@echo "== tests: slow"

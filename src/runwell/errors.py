@@ -15,7 +15,8 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   ├── MissingExtra              (also ImportError) an optional part is not installed
 │   ├── UnsupportedByProvider     the provider cannot do what is asked
 │   ├── RunningLoop               a sync call that would block the thread it needs
-│   └── InvalidNamespaceError     (also ValueError) a store's namespace that cannot be
+│   ├── InvalidNamespaceError     (also ValueError) a store's namespace that cannot be
+│   └── SandboxUnavailable        the sandbox that is asked for does not work on this machine
 ├── GraphError                    your graph: fix its definition (found by compile)
 ├── ModelFacingError              goes back to the model as a message
 │   ├── ToolError                 a tool says what went wrong  (ToolException is the same class)
@@ -28,6 +29,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   │   ├── ModelAuthenticationError, ModelRateLimitError, ModelOverloaded, ModelTimeout,
 │   │   │   ModelConnectionError, ModelNotFound, ModelBadRequest, ModelRefusalError
 │   │   └── ContextOverflow       (ContextOverflowError is the same class) .over says by how many tokens, if known
+│   ├── SandboxError              a shell in a sandbox could not be started
 │   ├── FetchError                a bundled model could not be fetched or verified
 │   └── StorageError              a database or file
 │       ├── CheckpointCorrupt     stored bytes that cannot be read; never half a state
@@ -94,6 +96,8 @@ __all__ = [
     "RunCancelled",
     "RunningLoop",
     "RunwellError",
+    "SandboxError",
+    "SandboxUnavailable",
     "SerializationError",
     "Signal",
     "StorageError",
@@ -237,6 +241,12 @@ class InvalidNamespaceError(UsageError, ValueError):
     """A namespace of a store that cannot be."""
 
     code = "RW114"
+
+
+class SandboxUnavailable(UsageError):
+    """The sandbox that is asked for does not work on this machine. Nothing runs outside of it instead."""
+
+    code = "RW116"
 
 
 # -- your graph
@@ -432,6 +442,12 @@ class ThreadBusy(StorageError):
     """Another run moved the thread on since this one read it."""
 
     code = "RW532"
+
+
+class SandboxError(OutsideError):
+    """A shell in a sandbox could not be started, or ended where it must not."""
+
+    code = "RW540"
 
 
 # -- serialisation

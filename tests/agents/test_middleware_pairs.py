@@ -22,6 +22,7 @@ from runwell.agents.middleware import (
     ModelRetryMiddleware,
     ModelRouterMiddleware,
     RetrievalToolSelectorMiddleware,
+    ShellToolMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
     ToolCallLimitMiddleware,
@@ -35,6 +36,7 @@ from runwell.persistence import InMemorySaver
 from runwell.testing.colours import COLOURS
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
+from runwell.tools.sandbox import HostPolicy
 
 
 def calls(turn: str, *named: str) -> AIMessage:
@@ -89,6 +91,7 @@ MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "retry": lambda: ModelRetryMiddleware(initial_delay=0.0, retry_on=Exception, on_failure="continue"),
     "retrieval": lambda: RetrievalToolSelectorMiddleware(max_tools=1),
     "router": lambda: ModelRouterMiddleware([ModelChoice(model=calm(), when=lambda r: len(r.messages) > 6)]),
+    "shell": lambda: ShellToolMiddleware(execution_policy=HostPolicy(i_accept_host_access=True)),
     "summary": lambda: SummarizationMiddleware(calm("in short"), trigger=("messages", 4), keep=("messages", 2)),
     "todo": lambda: TodoListMiddleware(),
     "tool limit": lambda: ToolCallLimitMiddleware(run_limit=2),

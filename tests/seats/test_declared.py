@@ -22,6 +22,7 @@ from runwell.agents.middleware import (
     ModelRetryMiddleware,
     ModelRouterMiddleware,
     RetrievalToolSelectorMiddleware,
+    ShellToolMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
     ToolCallLimitMiddleware,
@@ -32,6 +33,7 @@ from runwell.persistence import InMemorySaver
 from runwell.seats import SEATS, SeatMap
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
+from runwell.tools.sandbox import HostPolicy
 
 
 @tool
@@ -120,6 +122,15 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
             "F6": ("code", "The newest 6 messages"),
         },
     ),
+    (
+        "shell",
+        lambda: ShellToolMiddleware(execution_policy=HostPolicy(i_accept_host_access=True), env={"API_KEY": "hush"}),
+        {
+            "D17": ("code", "there is no sandbox"),
+            "D18": ("code", "PATH, HOME, LANG and API_KEY"),
+            "D19": ("code", "30 s for a command"),
+        },
+    ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),
     (
         "review",
@@ -161,6 +172,7 @@ def test_the_map_shows_what_the_middleware_does_and_where(
         "D11",
         "D12",
         "E1",
+        "E5",
         "E13",
     }
 

@@ -21,7 +21,6 @@ IN_WORDS = re.compile(r"\b([A-I]\d{1,2})\b")
 
 MCP = "there are no tools of MCP servers yet"
 PII = "nothing looks for personal data yet"
-SHELL = "there is no shell tool yet"
 FILES = "there is no file search yet"
 AGENTS = "an agent as a tool of another is not there yet"
 UNPROVED = {
@@ -33,9 +32,6 @@ UNPROVED = {
     "D14": PII,
     "D15": PII,
     "D16": PII,
-    "D17": SHELL,
-    "D18": SHELL,
-    "D19": SHELL,
     "D20": FILES,
     "D21": FILES,
     "D22": MCP,
@@ -45,7 +41,7 @@ UNPROVED = {
     "H2": AGENTS,
     "H5": MCP,
 }
-AT_MOST = 19
+AT_MOST = 16
 """How long the list may be. Lower it with every seat that leaves."""
 
 

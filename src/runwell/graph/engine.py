@@ -92,6 +92,7 @@ class Run:
         "next",
         "ns",
         "origins",
+        "owned",
         "pending",
         "pick",
         "picks",
@@ -153,8 +154,16 @@ class Run:
         self.control: RunControl | None = None
         self.stop: int | None = None
         """The number of the last step that the limit permits, once steps are taken."""
+        self.owned: dict[Any, Any] = {}
+        """What belongs to this run and ends with it, by whose it is."""
 
     # -- the whole run
+
+    def own(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make()` gave when this run was first asked for `key`. Its `close()` is called once the run has ended,
+        in whichever way: done, paused, failed or cancelled."""
+        found = self.owned.get(key)
+        return self.owned.setdefault(key, make()) if found is None else found
 
     async def flow(self, given: Any) -> dict[str, Any]:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
@@ -175,9 +184,13 @@ class Run:
                 hint="Command(graph=Command.PARENT) is for a graph that a node of another one is or calls.",
             ) from None
         finally:
-            await self._settle()
-            if self.nested:
-                leave(self)
+            try:
+                await self._settle()
+            finally:
+                while self.owned:
+                    await Call(Callee(self.owned.popitem()[1].close, None), shield=True)
+                if self.nested:
+                    leave(self)
         output = self._output()
         if interrupts:
             if self.nested:
