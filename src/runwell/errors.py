@@ -135,6 +135,7 @@ class RunwellError(Exception):
     hint: str | None
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+        message = message.removesuffix("?.") + "?" if message.endswith("?.") else message  # a sentence ends once
         super().__init__(message)
         self.message = message
         self.hint = hint

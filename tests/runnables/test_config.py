@@ -203,3 +203,9 @@ def test_merging_is_associative_and_changes_no_argument(a, b, c):
     assert (a, b, c) == before
     assert merge_configs(a, a) == merge_configs(a)
     assert merge_configs(None, a, {}) == merge_configs(a)
+
+
+def test_the_nearest_key_ends_the_sentence():
+    with pytest.raises(InvalidConfig) as caught:
+        RunnableLambda(str.upper).invoke("x", {"tagz": ["a"]})
+    assert caught.value.message == "Unknown config key 'tagz'; did you mean 'tags'?"

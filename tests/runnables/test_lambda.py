@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from runwell.drivers import cheap
-from runwell.errors import NodeError
+from runwell.errors import InvalidInput, NodeError
 from runwell.observe import BaseCallbackHandler
 from runwell.ports.runtime import Runtime
 from runwell.runnables import (
@@ -191,6 +191,15 @@ async def astops_async(value):
 class Stopping(Runnable):
     def invoke(self, input, config=None, **kwargs):
         raise StopIteration("early")
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "batch"])
+def test_functions_that_give_each_other_are_told_that_it_never_ends(how, driver):
+    one = RunnableLambda(lambda text: other, name="one")
+    other = RunnableLambda(lambda text: one, name="other")
+    with pytest.raises(InvalidInput, match="'o.*' gives 'o.*' for the input.*in circles") as caught:
+        getattr(driver, how)(one, ["x"] if how == "batch" else "x")
+    assert "must give an output" in caught.value.hint
 
 
 WAYS = {

@@ -87,7 +87,11 @@ class RunnableLambda(Runnable[Input, Output]):
     def _resolved(self, output: Any, given: Any) -> Any:
         """What the function gave, or what the runnable that it gave makes of the same input."""
         if isinstance(output, Runnable):
-            return self._other(output).invoke(given)
+            other = self._other(output)
+            try:
+                return other.invoke(given)
+            except RecursionError as error:
+                raise self._in_circles(other) from error
         if type(output) is CoroutineType:
             from runwell.drivers.sync import call_sync
 
@@ -117,7 +121,13 @@ class RunnableLambda(Runnable[Input, Output]):
             from runwell.drivers.aio import call_async
 
             output = await call_async(self._callee, given, **kwargs)
-        return await self._other(output).ainvoke(given) if isinstance(output, Runnable) else output
+        if not isinstance(output, Runnable):
+            return output
+        other = self._other(output)
+        try:
+            return await other.ainvoke(given)
+        except RecursionError as error:
+            raise self._in_circles(other) from error
 
     def _other(self, output: Runnable[Any, Any]) -> Runnable[Any, Any]:
         if output is self:
@@ -126,6 +136,13 @@ class RunnableLambda(Runnable[Input, Output]):
                 hint="A function that gives a runnable has it called with the same input: give another one.",
             )
         return output
+
+    def _in_circles(self, other: Runnable[Any, Any]) -> InvalidInput:
+        return InvalidInput(
+            f"{self.get_name()!r} gives {other.get_name()!r} for the input, and from there it goes in circles, or "
+            "deeper than Python can.",
+            hint="A function that gives a runnable has it called with the same input: one of them must give an output.",
+        )
 
     # -- streams
 
@@ -152,7 +169,11 @@ class RunnableLambda(Runnable[Input, Output]):
 
         output = call_sync(self._callee, given, **kwargs)
         if isinstance(output, Runnable):
-            yield from self._other(output).stream(given)
+            other = self._other(output)
+            try:
+                yield from other.stream(given)
+            except RecursionError as error:
+                raise self._in_circles(other) from error
         else:
             yield self._resolved(output, given)
 
@@ -165,6 +186,7 @@ class RunnableLambda(Runnable[Input, Output]):
 
     async def _achunks(self, given: Any, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
         source: AsyncIterator[Any]
+        other: Runnable[Any, Any] | None = None
         if self._generates:
             make: Any = self.afunc if self.afunc is not None else self.func
             source = make(given, **{**supplies(self._aasks), **kwargs})
@@ -181,10 +203,15 @@ class RunnableLambda(Runnable[Input, Output]):
             if not isinstance(output, Runnable):
                 yield output
                 return
-            source = self._other(output).astream(given)
+            other = self._other(output)
+            source = other.astream(given)
         try:
             async for chunk in source:
                 yield chunk
+        except RecursionError as error:
+            if other is None:
+                raise
+            raise self._in_circles(other) from error
         finally:
             await aclose(source)
 
