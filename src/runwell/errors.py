@@ -135,7 +135,8 @@ class RunwellError(Exception):
     hint: str | None
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
-        message = message.removesuffix("?.") + "?" if message.endswith("?.") else message  # a sentence ends once
+        if message.endswith("?."):  # a suggestion at its end has ended the sentence
+            message = message[:-1]
         super().__init__(message)
         self.message = message
         self.hint = hint

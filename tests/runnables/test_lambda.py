@@ -197,7 +197,7 @@ class Stopping(Runnable):
 def test_functions_that_give_each_other_are_told_that_it_never_ends(how, driver):
     one = RunnableLambda(lambda text: other, name="one")
     other = RunnableLambda(lambda text: one, name="other")
-    with pytest.raises(InvalidInput, match="'o.*' gives 'o.*' for the input.*in circles") as caught:
+    with pytest.raises(InvalidInput, match=r"'o.*' gives 'o.*' for the input.*in circles") as caught:
         getattr(driver, how)(one, ["x"] if how == "batch" else "x")
     assert "must give an output" in caught.value.hint
 
