@@ -439,3 +439,27 @@ def test_a_retried_node_finds_the_graph_it_had_called(run: Any, saver: Any, thre
     app = graph.add_edge(START, "call").compile(saver)
     assert run.invoke(app, {"log": []}, thread) == {"log": ["a", "sure"]}
     assert ran == ["a"]
+
+
+@pytest.mark.parametrize("mode", [None, True])
+@pytest.mark.parametrize("how", ["node", "plain"])
+@pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
+def test_a_breakpoint_inside_pauses_the_whole_run(
+    run: Any, saver: Any, thread: Any, mode: Any, how: str, where: str
+) -> None:
+    ran: list[str] = []
+
+    def step(name: str) -> Any:
+        return name, lambda state: ran.append(name) or {"log": [name]}
+
+    child = line(Log, step("a"), step("b"), checkpointer=mode, **{where: ["b" if where == "interrupt_before" else "a"]})
+    app = outer_of(child, how, saver)
+    assert INTERRUPT not in run.invoke(app, {"log": []}, thread)
+    assert ran == ["a"]
+    assert run.state(app, thread).next == ("child",)
+    [task] = run.state(app, thread).tasks
+    assert run.state(app, task.state).next == ("b",)
+    assert run.invoke(app, None, thread)["log"] == ["first", "a", "b", "z"]
+    assert ran == ["a", "b"]
+    deep = run.stream(app, {"log": []}, {"configurable": {"thread_id": "u"}}, subgraphs=True)
+    assert [item for _, item in deep][-2:] == [{INTERRUPT: ()}, {INTERRUPT: ()}]

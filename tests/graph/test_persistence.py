@@ -414,10 +414,50 @@ def test_int_13_an_edit_between_a_jump_and_its_target_is_seen(run: Any, saver: A
     app = graph.compile(saver)
     run.invoke(app, {"topic": 0}, thread)
     between = next(s for s in run.history(app, thread) if s.next == ("b",))
-    forked = run.update(app, between.config, Command(update={"topic": 2}, goto="b"), as_node="a")
-    assert run.invoke(app, None, forked) == {"topic": 2, "seen": [2]}
+    for edit, node in ((Command(update={"topic": 2}, goto="b"), "a"), ({"topic": 2}, "a"), ({"topic": 2}, None)):
+        forked = run.update(app, between.config, edit, as_node=node)
+        assert run.invoke(app, None, forked) == {"topic": 2, "seen": [2]}
 
 
 def test_state_of_a_graph_without_checkpointer_says_so(run: Any, thread: Any) -> None:
     with pytest.raises(NoCheckpointer, match="no saved state"):
         run.state(chain(None, step("a")), thread)
+
+
+def test_a_copied_threads_open_question_keeps_its_id_and_its_recorded_answers(
+    run: Any, saver: Any, thread: Any
+) -> None:
+    asked: list[str] = []
+
+    def ask(state: Log) -> Any:
+        first = interrupt("first?")
+        asked.append(first)
+        return {"log": [first, interrupt("second?")]}
+
+    inner = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").compile()
+    app = StateGraph(Log).add_node("child", inner).add_edge(START, "child").compile(checkpointer=saver)
+    run.invoke(app, {"log": []}, thread)
+    run.invoke(app, Command(resume="one"), thread)
+    saver.copy_thread("t", "copy")
+    copy = {"configurable": {"thread_id": "copy"}}
+    [question] = run.state(app, thread).interrupts
+    assert run.state(app, copy).interrupts == (question,)
+    assert run.invoke(app, Command(resume={question.id: "two"}), copy) == {"log": ["one", "two"]}
+    assert run.invoke(app, Command(resume={question.id: "2"}), thread) == {"log": ["one", "2"]}
+    assert asked == ["one", "one", "one"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_two_threads_never_have_the_same_question(run: Any, saver: Any, durability: str) -> None:
+    app = (
+        StateGraph(Log)
+        .add_node("ask", lambda state: {"log": [interrupt("?")]})
+        .add_edge(START, "ask")
+        .compile(checkpointer=saver)
+    )
+    places = [{"configurable": {"thread_id": name}} for name in "ab"]
+    ids = [run.invoke(app, {"log": []}, place, durability=durability)[INTERRUPT][0].id for place in places]
+    assert ids[0] != ids[1]
+    with pytest.raises(InvalidResume, match=ids[1]):
+        run.invoke(app, Command(resume={ids[1]: "x"}), places[0])
+    assert run.invoke(app, Command(resume={ids[0]: "x"}), places[0], durability=durability) == {"log": ["x"]}

@@ -24,6 +24,7 @@ from runwell.graph.messages_state import MessagesState
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.snapshot import PregelTask, StateSnapshot
 from runwell.graph.streaming import INTERRUPT, STOPPED, GraphOutput, StreamMode, StreamPart
+from runwell.graph.thread import StateUpdate
 from runwell.graph.where import get_config, get_runtime, get_store, get_stream_writer
 from runwell.messages.history import REMOVE_ALL_MESSAGES, add_messages
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
@@ -61,6 +62,7 @@ __all__ = [
     "Send",
     "StateGraph",
     "StateSnapshot",
+    "StateUpdate",
     "StreamMode",
     "StreamPart",
     "add_messages",

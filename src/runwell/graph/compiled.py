@@ -483,8 +483,9 @@ class CompiledStateGraph(Runnable[Any, Any]):
     def update_state(self, config: Mapping[str, Any], values: Any, as_node: str | None = None) -> dict[str, Any]:
         """Change the thread's state as if `as_node` had returned `values`; gives the config of the new checkpoint.
 
-        `as_node` defaults to the node that ran last; what comes next follows from its edges. With a `checkpoint_id`
-        in the config the change starts a branch there.
+        `as_node` defaults to the node that ran last; what comes next follows from its edges, or stays as it is if that
+        node had jumped there with a `Command`. END ends the run. With a `checkpoint_id` in the config the change starts
+        a branch there.
         """
         return run_sync(thread.update(self, config, values, as_node))
 
@@ -493,6 +494,23 @@ class CompiledStateGraph(Runnable[Any, Any]):
         from runwell.drivers.aio import run_async
 
         return await run_async(thread.update(self, config, values, as_node))
+
+    def bulk_update_state(
+        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[thread.StateUpdate]]
+    ) -> dict[str, Any]:
+        """Make a history by hand: a checkpoint for each superstep, whose `StateUpdate`s count as one step's.
+
+        Gives the config of the last one. What is saved before a superstep that is refused stays.
+        """
+        return run_sync(thread.bulk_update(self, config, supersteps))
+
+    async def abulk_update_state(
+        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[thread.StateUpdate]]
+    ) -> dict[str, Any]:
+        """`bulk_update_state`, on the running event loop."""
+        from runwell.drivers.aio import run_async
+
+        return await run_async(thread.bulk_update(self, config, supersteps))
 
 
 def _saver(given: Any) -> Any:

@@ -7,7 +7,7 @@ by the pure planner.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from runwell.errors import (
     nearest,
 )
 from runwell.graph.guard import guarded
+from runwell.graph.lineage import LINEAGE
 from runwell.graph.nesting import leave
 from runwell.graph.node import Branch, Node, injected
 from runwell.graph.opening import open_thread
@@ -83,6 +84,7 @@ class Run:
         "hits",
         "joins",
         "limit",
+        "lineage",
         "max_concurrency",
         "memories",
         "messages",
@@ -146,6 +148,7 @@ class Run:
         self.origins: dict[tuple[str, str], str] = {}
         self.memories: dict[str, tuple[int, str]] = {}
         self.busy: set[str] = set()
+        self.lineage: list[list[str]] = []
         self.pending: Commit | None = None
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
@@ -168,10 +171,10 @@ class Run:
     async def flow(self, given: Any) -> dict[str, Any]:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
         try:
-            await open_thread(self, given)
+            going_on = await open_thread(self, given)
             if "values" in self.modes:
                 await self._emit("values", self._output())
-            interrupts = await self._steps(going_on=given is None or isinstance(given, Command))
+            interrupts = await self._steps(going_on)
         except GraphDrained as drained:
             if self.nested:
                 raise
@@ -228,6 +231,9 @@ class Run:
                     "otherwise look for an edge that leads back for ever.",
                 )
             done, interrupts = await self._step(now)
+            if not done and not interrupts:  # a breakpoint in a nested graph
+                await self._paused()
+                return []
             if interrupts:
                 if "updates" in self.modes:
                     await self._emit("updates", {INTERRUPT: tuple(interrupts)})
@@ -276,19 +282,21 @@ class Run:
             await self._keep_now(record)
         failed: list[BaseException] = []
         drained: GraphDrained | None = None
+        paused = bool(waiting)
         for task, outcome in zip(todo, outcomes, strict=True):
             error = outcome.error
             if error is None:
                 results[task.id] = outcome.value
             elif isinstance(error, GraphInterrupt):
                 waiting.extend(error.interrupts)
+                paused = True
             elif isinstance(error, GraphDrained):
                 drained = error
             else:
                 failed.append(error)
         if failed:
             raise _first(failed)
-        if waiting:
+        if paused:
             return [], waiting
         if drained is not None:
             raise drained
@@ -508,7 +516,8 @@ class Run:
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         self.records = {}
         if self.saver is not None:
-            await self.save_checkpoint("loop", changes, ran=[node for node, _ in done])
+            jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
+            await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped)
         if "values" in self.modes:
             await self._emit("values", self._output())
 
@@ -543,6 +552,7 @@ class Run:
         changes: dict[str, tuple[Any, Any]],
         *,
         ran: list[str] | None = None,
+        jumped: Sequence[str] = (),
         parent: str | None = None,
         expect: str | None = None,
         carry: bool = False,
@@ -555,6 +565,10 @@ class Run:
         metadata = dict(self.metadata)
         if ran:
             metadata["ran"] = ran
+        if jumped:
+            metadata["jumped"] = list(jumped)
+        if self.lineage:
+            metadata[LINEAGE] = self.lineage
         commit = Commit(
             id=f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
             thread_id=self.thread_id or "",
@@ -594,9 +608,11 @@ class Run:
     # -- breakpoints and streaming
 
     async def _paused(self) -> None:
-        """A breakpoint ends the run here."""
+        """A breakpoint ends the run here, and those around it."""
         if "updates" in self.modes:
             await self._emit("updates", {INTERRUPT: ()})
+        if self.nested:
+            raise GraphInterrupt([])
 
     async def _emit(self, mode: str, chunk: Any) -> None:
         await Emit((self.ns, mode, chunk))

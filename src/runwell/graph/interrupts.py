@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.errors import GraphInterrupt, InvalidResume, NoCheckpointer, UsageError
 from runwell.ports.command import Interrupt
-from runwell.ports.runtime import CURRENT_TASK, TaskScope
+from runwell.ports.runtime import CURRENT_TASK
 
 __all__ = ["answers_for", "interrupt", "interrupt_id", "record"]
 
 
-def interrupt_id(scope: TaskScope, index: int) -> str:
-    """A question's id: the same whenever this task asks its `index`-th question again."""
+SEED = "__asked__"
+"""Among a task's records: what tells its questions from those of all other tasks, also in other threads."""
+
+
+def interrupt_id(records: Mapping[str, Any], ns: str, task_id: str, index: int) -> str:
+    """A question's id: the same whenever this task asks its `index`-th question again, in a copy of its thread too."""
     from hashlib import blake2b  # loads OpenSSL, 3.5 MiB, which a program that never pauses does without
 
-    return blake2b(f"{scope.path}#{index}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{records.get(SEED)}|{ns}|{task_id}#{index}".encode(), digest_size=16).hexdigest()
 
 
 def interrupt(value: Any, *, response_schema: Any = None) -> Any:
@@ -42,7 +47,10 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     scope.asked = index + 1
     if index < len(scope.answers):
         return scope.answers[index]
-    question = Interrupt(value, interrupt_id(scope, index), _json_schema(response_schema))
+    if SEED not in scope.records:
+        scope.records[SEED] = scope.runtime.execution_info.checkpoint_id or os.urandom(8).hex()
+    asked = interrupt_id(scope.records, scope.place[1], scope.task_id, index)
+    question = Interrupt(value, asked, _json_schema(response_schema))
     if scope.in_process is not None:
         answer = _checked(question, scope.in_process(question))
         scope.answers.append(answer)

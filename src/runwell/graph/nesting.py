@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runwell.errors import InvalidConfig, NoCheckpointer, UsageError
+from runwell.graph.lineage import CALLED_IN, branch_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.ports.saver import TaskRecord
 
@@ -28,7 +29,18 @@ if TYPE_CHECKING:
     from runwell.ports.runtime import TaskScope
     from runwell.ports.saver import Checkpoint
 
-__all__ = ["ORIGIN", "children_of", "earlier_call", "follow", "go_inside", "graph_at", "leave", "nest", "reopen"]
+__all__ = [
+    "ORIGIN",
+    "calls_at",
+    "children_of",
+    "earlier_call",
+    "follow",
+    "go_inside",
+    "graph_at",
+    "leave",
+    "nest",
+    "reopen",
+]
 
 ORIGIN = "__origin__"
 """Among a task's records: the checkpoint that the graphs it called started from."""
@@ -71,7 +83,7 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
             run.saver, run.thread_id = SaverCalls(outer.saver.saver, types), outer.thread_id
         run.ns = f"{outer.ns}|{scope.node}+{graph.name}"
         run.call = f"{call}#{count}" if outer.saver is not None else os.urandom(8).hex()
-        run.metadata = {**run.metadata, "call": run.call}
+        run.metadata = {**run.metadata, "call": run.call, CALLED_IN: branch_of(outer)}
         step, user = outer.memories.get(run.ns, (-1, ""))
         if run.ns in outer.busy or (step == outer.step and user != scope.task_id):
             raise _shared(graph.get_name(), run.ns)
@@ -139,6 +151,19 @@ def graph_at(graph: CompiledStateGraph, ns: str) -> CompiledStateGraph | None:
     return graph
 
 
+def calls_at(graph: CompiledStateGraph, calls: SaverCalls, ns: str) -> SaverCalls:
+    """The saver that a namespace is kept in, given the outermost graph's: that of the nearest graph with its own."""
+    above, types = "", calls.types
+    for part in ns.split("|")[1:]:
+        above = f"{above}|{part}"
+        inner = graph_at(graph, above)
+        if inner is None:
+            break
+        types |= inner.all_types
+        calls = inner.saver_calls or calls
+    return SaverCalls(calls.saver, calls.types | types) if ns else calls
+
+
 async def go_inside(run: Run) -> None:
     """Turn a config that names a checkpoint of an inner graph into one of this graph and of those on the way.
 
@@ -147,7 +172,7 @@ async def go_inside(run: Run) -> None:
     ns, inner, run.ns = run.ns, run.pick, ""
     if inner is None or run.saver is None:
         return
-    for above, task, origin, here in await way_down(run.saver, run.thread_id, ns, inner):
+    for above, task, origin, here in await way_down(run.graph, run.saver, run.thread_id, ns, inner):
         if above:
             run.picks[above] = origin
         else:
@@ -157,7 +182,7 @@ async def go_inside(run: Run) -> None:
 
 
 async def way_down(
-    calls: SaverCalls, thread_id: str | None, ns: str, inner: str | None
+    graph: CompiledStateGraph, calls: SaverCalls, thread_id: str | None, ns: str, inner: str | None
 ) -> list[tuple[str, str, str, str]]:
     """The steps from the outermost graph to the one at `ns`, as it stood at checkpoint `inner` (None: newest).
 
@@ -170,25 +195,35 @@ async def way_down(
         here = f"{above}|{part}"
         task, origin = _read(part)
         if not origin:  # a memory per thread: the checkpoint knows the call that made it
-            found = await calls.load(thread_id, here, inner if at == len(parts) - 1 else None)
+            kept = calls_at(graph, calls, here)
+            found = await kept.load(thread_id, here, inner if at == len(parts) - 1 else None)
             task, origin = _read(str(found.metadata.get("call", "")) if found is not None else "")
         if not origin:
-            raise InvalidConfig(
-                f"checkpoint_ns={ns!r} does not name a graph inside this one.",
-                hint="Take the config of a state: get_state(config, subgraphs=True).tasks[...].state.config.",
-            )
+            raise _not_inside(graph, ns, here)
         steps.append((above, task, origin, here))
         above = here
     return steps
 
 
-async def reopen(calls: SaverCalls, thread_id: str, ns: str) -> None:
+def _not_inside(graph: CompiledStateGraph, ns: str, here: str) -> InvalidConfig:
+    why = "does not name a graph inside this one"
+    if graph_at(graph, here) is None and "+" in here.rpartition("|")[2]:
+        why += " whose saver this one knows: a node's function calls that graph, and it has a saver of its own"
+    return InvalidConfig(
+        f"checkpoint_ns={ns!r} {why}.",
+        hint="Take the config of a state: get_state(config, subgraphs=True).tasks[...].state.config. To go on inside a "
+        "graph with a saver of its own, make it a node: add_node(name, graph).",
+    )
+
+
+async def reopen(graph: CompiledStateGraph, calls: SaverCalls, thread_id: str, ns: str) -> None:
     """After a change by hand inside: the tasks around it ask no more what they asked before it, and run again."""
-    for above, task, _, _ in await way_down(calls, thread_id, ns, None):
-        found = await calls.load(thread_id, above, None)
+    for above, task, _, _ in await way_down(graph, calls, thread_id, ns, None):
+        kept = calls_at(graph, calls, above)
+        found = await kept.load(thread_id, above, None)
         for record in found.tasks if found is not None else ():
             if found is not None and record.task_id == task and not record.done:
-                await calls.save_task(thread_id, above, found.id, replace(record, interrupts=[]))
+                await kept.save_task(thread_id, above, found.id, replace(record, interrupts=[]))
 
 
 def leave(run: Run) -> None:

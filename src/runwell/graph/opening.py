@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from runwell.errors import InvalidInput, NoCheckpointer
 from runwell.graph.interrupts import answers_for, interrupt_id
+from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import START, Command, Interrupt, Overwrite
-from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
+from runwell.ports.saver import Checkpoint, TaskRecord
 
 if TYPE_CHECKING:
     from runwell.graph.engine import Run
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["open_thread"]
 
 
-async def open_thread(run: Run, given: Any) -> None:
-    """Load the thread and take the input: new values, answers, or nothing (go on)."""
+async def open_thread(run: Run, given: Any) -> bool:
+    """Load the thread and take the input: new values, answers, or nothing. Tells whether it goes on from before."""
     if run.ns and not run.nested:
         await go_inside(run)
     found = await run.saver.load(run.thread_id, run.ns, run.pick) if run.saver else None
     if run.nested and (mine := await earlier_call(run, found)) is not None:
         await _stand_on(run, mine)  # the task around it runs again: go on, or give what was found
         match_answers(run)
-        return
+        return True
+    if run.call is not None and found is not None and run.pick is None:
+        found = await _rewound(run, found)
     if run.pick is not None and found is None:
         raise InvalidInput(
             f"Thread {run.thread_id!r} has no checkpoint {run.pick!r}.",
@@ -47,6 +50,18 @@ async def open_thread(run: Run, given: Any) -> None:
         await _take_input(run, given)
     if run.next and run.records:
         match_answers(run)
+    return given is None or isinstance(given, Command)
+
+
+async def _rewound(run: Run, newest: Checkpoint) -> Checkpoint | None:
+    """A memory per thread as it was where the graph around it stands now, in case that one has gone back."""
+    found = await memory_of(run, newest)
+    if found is None:  # it was called for the first time in what is undone: it begins anew
+        begin_branch(run, None)
+        await run.save_checkpoint("fork", {}, expect=newest.id)
+    elif found is not newest:
+        run.pick = found.id
+    return found
 
 
 def _where(run: Run) -> str:
@@ -61,6 +76,7 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
     run.joins = found.joins
     run.step = found.step
     run.head = found.id
+    take_lineage(run, found)
     # a task that is taken up again from within is no longer paused
     run.records = {record.task_id: record for record in found.tasks if (run.ns, record.task_id) not in run.origins}
     if run.pick is not None and run.saver is not None:
@@ -68,6 +84,7 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
         if newest is not None and newest.id != found.id:  # going on from the past: a branch of its own
             run.records = {id_: _unanswered(r) for id_, r in run.records.items() if _repeats(run, r)}
             follow(run)
+            begin_branch(run, found)
             await run.save_checkpoint("fork", {}, parent=found.id, expect=newest.id, carry=True)
 
 
@@ -78,7 +95,7 @@ def _repeats(run: Run, record: TaskRecord) -> bool:
     """
     if record.done or (children_of(record) and not record.answers):
         return True
-    first = interrupt_id(run.scope_of(PlannedTask(record.task_id, record.node), run.base), 0)
+    first = interrupt_id(record.records, run.ns, record.task_id, 0)
     return len(record.interrupts) == 1 and record.interrupts[0].id == first
 
 
@@ -162,7 +179,6 @@ def match_answers(run: Run) -> None:
     for record in run.records.values():
         if record.done:
             continue
-        scope = run.scope_of(PlannedTask(record.task_id, record.node), run.base)
         for question in record.interrupts:
             if f"answer/{question.id}" in record.records:
                 answer, actor = record.records[f"answer/{question.id}"], record.records.get(f"actor/{question.id}")
@@ -171,7 +187,7 @@ def match_answers(run: Run) -> None:
                 answer, actor = run.answers[question.id]
             else:
                 continue
-            if question.id == interrupt_id(scope, len(record.answers)):
+            if question.id == interrupt_id(record.records, run.ns, record.task_id, len(record.answers)):
                 record.answers.append(answer)
                 record.actors.append(actor)
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
 from runwell.graph.engine import Run
-from runwell.graph.nesting import graph_at, reopen
+from runwell.graph.lineage import CALL_KEYS, begin_branch, take_lineage
+from runwell.graph.nesting import calls_at, graph_at, reopen
 from runwell.graph.plan import JUMP, apply_step, changed_values, plan_tasks
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
 from runwell.graph.updates import node_writes
-from runwell.ports.command import START
+from runwell.ports.command import END, START
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["HistoryOptions", "history", "state", "update"]
+__all__ = ["HistoryOptions", "StateUpdate", "bulk_update", "history", "state", "update"]
+
+
+class StateUpdate(NamedTuple):
+    """A change by hand: `values` as if `as_node` had returned them (None: the node that ran last)."""
+
+    values: Any
+    as_node: str | None = None
 
 
 class HistoryOptions(TypedDict, total=False):
@@ -43,8 +51,7 @@ def _place(
         raise InvalidConfig("The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.')
     thread_id, ns = str(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or "")
     inner = graph_at(graph, ns)
-    if inner is not None and inner.saver_calls is not None:
-        calls = inner.saver_calls
+    calls = calls_at(graph, calls, ns)
     return inner, calls, thread_id, ns, configurable.get("checkpoint_id")
 
 
@@ -79,46 +86,93 @@ async def update(
     graph: CompiledStateGraph, config: Mapping[str, Any], values: Any, as_node: str | None
 ) -> dict[str, Any]:
     """Save a change made by hand, as if `as_node` had returned it."""
+    return await _change(graph, config, [StateUpdate(values, as_node)])
+
+
+async def bulk_update(
+    graph: CompiledStateGraph, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
+) -> dict[str, Any]:
+    """Save changes made by hand, a checkpoint for each superstep."""
+    if not supersteps or isinstance(supersteps, StateUpdate) or any(isinstance(s, StateUpdate) for s in supersteps):
+        raise InvalidInput(
+            f"bulk_update_state() got {supersteps!r:.200} as its supersteps.",
+            hint="Give a list of lists: [[StateUpdate(values, as_node), ...], ...], with at least one.",
+        )
+    for at, updates in enumerate(supersteps):
+        if not updates:
+            raise InvalidInput(f"Superstep {at} of bulk_update_state() is empty.", hint="Leave it out.")
+        if len(updates) > 1 and not all(StateUpdate(*each).as_node for each in updates):
+            raise InvalidInput(
+                f"Superstep {at} of bulk_update_state() has {len(updates)} updates, and not all say which node's.",
+                hint="StateUpdate(values, as_node) for each.",
+            )
+    place: Mapping[str, Any] = config
+    for updates in supersteps:
+        place = await _change(graph, place, [StateUpdate(*each) for each in updates])
+    return dict(place)
+
+
+async def _change(
+    graph: CompiledStateGraph, config: Mapping[str, Any], updates: Sequence[StateUpdate]
+) -> dict[str, Any]:
+    """One checkpoint with updates as if their nodes had run together."""
     inner, calls, thread_id, ns, pick = _place(graph, config)
     if inner is None:
         raise InvalidInput(
             f"checkpoint_ns={ns!r} is of a graph that a node's function calls, which {graph.name!r} does not know.",
             hint="Call update_state of that graph, compiled with the same checkpointer.",
         )
-    outer, graph = graph.saver_calls, inner
+    outer, graph = graph, inner
     run = Run(graph)
     run.saver, run.thread_id, run.ns = calls, thread_id, ns
     found = await calls.load(thread_id, ns, pick)
+    if pick is not None and found is None:
+        raise InvalidInput(
+            f"Thread {thread_id!r} has no checkpoint {pick!r}.", hint="List them with get_state_history(config)."
+        )
     newest = await calls.load(thread_id, ns, None) if pick is not None else found
+    kept: Sequence[str] = ()
     if found is not None:
         run.values, run.next, run.joins, run.step, run.head = (
             found.values, found.next, found.joins, found.step, found.id,
         )  # fmt: skip
-        as_node = as_node or _ran_last(found.metadata)
-    if as_node is not None and as_node != START and as_node not in graph.nodes:
-        raise InvalidInput(f"as_node={as_node!r} is not a node.", hint=f"Nodes are {sorted(graph.nodes)}.")
-    source = as_node or START
-    writes = node_writes(graph, source, values)
-    changes = apply_step(graph.blueprint, run.values, [(source, writes)])
-    run.check(changes, source)
+        run.metadata = {key: found.metadata[key] for key in CALL_KEYS if key in found.metadata}
+        take_lineage(run, found)
+        if newest is not None and newest.id != found.id:
+            begin_branch(run, found)
+        if len(updates) == 1 and updates[0].as_node is None:
+            updates = [StateUpdate(updates[0].values, _ran_last(found.metadata))]
+        if found.metadata.get("ran") == [each.as_node for each in updates]:
+            kept = found.metadata.get("jumped") or ()
+    for _, node in updates:
+        if node not in (None, START, END) and node not in graph.nodes:
+            raise InvalidInput(f"as_node={node!r} is not a node.", hint=f"Nodes are {sorted(graph.nodes)}.")
+    done = [(node or START, node_writes(graph, node or START, values)) for values, node in updates]
+    changes = apply_step(graph.blueprint, run.values, done)
+    run.check(changes, ", ".join(node for node, _ in done))
     run.values = changed_values(run.values, changes)
-    if as_node is not None:
-        if not any(name == JUMP for name, _ in writes):
-            writes.extend(await run.branch_writes(as_node, run.values, run.base))
-        done = [(as_node, writes)]
+    jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
+    if kept and not jumped:
+        jumped = list(kept)  # a node that jumped has jumped to what comes next, whatever else is changed about it
+    elif updates[0].as_node is not None:
+        for node, writes in done:
+            if node not in jumped:
+                writes.extend(await run.branch_writes(node, run.values, run.base))
         done.extend(await run.joint_routes(done))
         run.next, run.joins = plan_tasks(graph.blueprint, run.step + 2, done, run.joins)
     run.step += 1
     await run.save_checkpoint(
         "update",
         changes,
-        ran=[as_node] if as_node else None,
+        ran=[each.as_node for each in updates if each.as_node],
+        jumped=jumped,
         parent=found.id if found else None,
         expect=newest.id if newest else None,
     )
     assert run.head is not None
-    if ns and calls is outer:
-        await reopen(calls, thread_id, ns)
+    if ns:
+        assert outer.saver_calls is not None
+        await reopen(outer, outer.saver_calls, thread_id, ns)
     return config_of(thread_id, ns, run.head)
 
 

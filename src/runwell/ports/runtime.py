@@ -127,11 +127,6 @@ class TaskScope:
         self.children = 0
         self.pause: BaseException | None = None
 
-    @property
-    def path(self) -> str:
-        """Thread, namespace and task: names this task among all."""
-        return f"{self.place[0]}|{self.place[1]}|{self.task_id}"
-
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
 """The graph task that the running code belongs to, or None outside a graph."""

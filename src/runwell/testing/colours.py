@@ -28,6 +28,9 @@ class SyncCalls:
     def update(self, graph: Any, config: Any, values: Any, as_node: str | None = None) -> Any:
         return graph.update_state(config, values, as_node)
 
+    def bulk(self, graph: Any, config: Any, supersteps: Any) -> Any:
+        return graph.bulk_update_state(config, supersteps)
+
 
 class AsyncCalls:
     """The async forms, each in an event loop of its own."""
@@ -48,6 +51,9 @@ class AsyncCalls:
 
     def update(self, graph: Any, config: Any, values: Any, as_node: str | None = None) -> Any:
         return asyncio.run(graph.aupdate_state(config, values, as_node))
+
+    def bulk(self, graph: Any, config: Any, supersteps: Any) -> Any:
+        return asyncio.run(graph.abulk_update_state(config, supersteps))
 
 
 async def _collected(items: Any) -> list[Any]:
