@@ -18,7 +18,7 @@ import pytest
 
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError, ThreadBusy
 from runwell.messages import AIMessage, HumanMessage
-from runwell.persistence import AsyncSqliteSaver, SqliteSaver
+from runwell.persistence import AesEncryption, AsyncSqliteSaver, SqliteSaver
 from runwell.persistence.checkpoints import tables
 from runwell.persistence.databases import sqlite as sqlite_module
 from runwell.ports.saver import GONE, Commit, TaskRecord
@@ -101,6 +101,43 @@ def test_one_more_turn_on_a_long_thread_writes_little(path: Path, saver: SqliteS
 def test_nothing_of_history_is_deleted_by_going_on(saver: SqliteSaver) -> None:
     messages = talk(saver, 10)
     assert [each.values["messages"] for each in saver.history("t")] == [messages[:n] for n in range(20, 0, -1)]
+
+
+def test_an_equal_value_is_stored_once_in_a_thread_however_often_it_is_set(path: Path, saver: SqliteSaver) -> None:
+    def set_to(number: int, **values: Any) -> None:
+        commit = step(number, GONE, GONE)
+        commit.changes = {key: (GONE, value) for key, value in values.items()}
+        saver.commit(commit)
+
+    pages = [f"page {n} " * 3000 for n in range(2)]
+    set_to(0, page=pages[0])
+    set_to(1, page=pages[1])
+    before = stored_bytes(path)
+    for number in range(2, 22):
+        set_to(number, page=pages[number % 2], **{f"copy {number}": pages[0]})
+    assert (stored_bytes(path) - before) / 20 < 2048
+    assert [each.values["page"] for each in saver.history("t", limit=2)] == [pages[1], pages[0]]
+    assert saver._rows("SELECT count(*) FROM runwell_blobs") == [(2,)]
+    saver.prune(keep=1)
+    set_to(22, page="short", **{f"copy {number}": "short" for number in range(2, 22)})
+    saver.prune(keep=1)
+    assert saver._rows("SELECT count(*) FROM runwell_blobs") == [(0,)]
+
+
+def test_a_long_value_that_is_missing_names_thread_and_checkpoint(saver: SqliteSaver) -> None:
+    saver.commit(step(0, GONE, "long " * 1000))
+    saver._rows("DELETE FROM runwell_blobs")
+    with pytest.raises(CheckpointCorrupt, match=r"thread 't'.*checkpoint 'c0'.*key 'messages'"):
+        saver.load("t")
+
+
+def test_encrypted_values_are_not_compared(tmp_path: Path) -> None:
+    with SqliteSaver(tmp_path / "x", encryption=AesEncryption(AesEncryption.new_key())) as saver:
+        saver.commit(step(0, GONE, "long " * 1000))
+        assert saver._rows("SELECT count(*) FROM runwell_blobs") == [(0,)]
+        loaded = saver.load("t")
+        assert loaded is not None
+        assert loaded.values["messages"] == "long " * 1000
 
 
 def test_threads_lists_the_most_recently_written_last(saver: SqliteSaver) -> None:

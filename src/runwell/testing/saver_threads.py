@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
@@ -236,6 +237,25 @@ class SaverThreadsSuite:
             saver.prune(keep=2)
             self._keeps(thread, ids)
             thread.head = thread.order[-1]
+
+    def test_long_values_set_again_and_again_stay_exact(self) -> None:
+        saver = self.make_saver()
+        thread = self._thread(saver)
+        texts = ["a" * 2000, "b" * 2000, "c" * 511]
+        for number in range(9):
+            thread.commit(f"c{number}", {"one": texts[number % 3], "two": [texts[(number + 1) % 2]], "three": texts[0]})
+        thread.commit("fork", {"one": texts[1], "two": {"x": texts[0]}}, parent="c3")
+        thread.check()
+        saver.copy_thread("t", "copy")
+        saver.import_thread(saver.export_thread("t"), thread_id="again")
+        before = saver.history("t")
+        assert saver.prune("t", keep=2) == 8
+        thread.commit("on", {"one": texts[0], "two": [texts[1]]})  # of which some was there before, and went
+        self._keeps(thread, ["c8", "fork", "on"])
+        for other in ("copy", "again"):
+            assert [replace(each, thread_id="t") for each in saver.history(other)] == before
+        saver.delete_thread("t")
+        assert [each.values for each in saver.history("copy")] == [each.values for each in before]
 
     def test_a_branch_off_a_checkpoint_that_is_pruned_meanwhile_is_refused(self) -> None:
         saver = self.make_saver()

@@ -415,10 +415,10 @@ class StoreSuite:
         assert item.created_at == item.updated_at  # another item than the one that expired
 
     def test_reading_starts_the_time_anew_unless_told_not_to(self) -> None:
-        store = self.make_store(ttl={"refresh_on_read": True, "default_ttl": 0.2 / 60})
+        store = self.make_store(ttl={"refresh_on_read": True, "default_ttl": 0.6 / 60})
         for key in ("read", "searched", "left"):
             store.put((key,), key, {})
-        deadline = datetime.now(UTC) + timedelta(seconds=0.6)
+        deadline = datetime.now(UTC) + timedelta(seconds=1.3)
         while datetime.now(UTC) < deadline:
             assert store.get(("read",), "read") is not None
             assert store.search(("searched",)) != []

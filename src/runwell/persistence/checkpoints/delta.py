@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from runwell.messages.history import MessageList
 from runwell.ports.saver import GONE
 
-__all__ = ["Chain", "Change", "Patch", "Replace", "Splice", "apply", "difference", "from_stored", "to_stored"]
+__all__ = ["WHOLE", "Chain", "Change", "Patch", "Replace", "Splice", "apply", "difference", "from_stored", "to_stored"]
 
 
 @dataclass(slots=True)
@@ -123,6 +123,9 @@ def apply(value: Any, change: Change) -> Any:
 
 # Stored form: a number for the kind and plain data. Part of the file format.
 
+WHOLE = frozenset({0, 3})
+"""Kinds of a value as a whole. 3 says that an equal one may be kept once."""
+
 
 def to_stored(change: Change) -> tuple[int, Any]:
     if type(change) is Replace:
@@ -134,7 +137,7 @@ def to_stored(change: Change) -> tuple[int, Any]:
 
 
 def from_stored(kind: int, data: Any) -> Change:
-    if kind == 0:
+    if kind in WHOLE:
         return Replace(data)
     if kind == 1:
         return Splice(*data)

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import ClassVar, TypeVar
 
 from runwell.persistence.checkpoints.holds import gone
-from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree
+from runwell.persistence.checkpoints.rows import SHARED, ChangeRow, CheckpointRow, QuestionRow, Tree
 from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
 from runwell.persistence.serialization.encryption import Cipher
 
@@ -26,12 +26,13 @@ _seq = attrgetter("seq")
 class _Space:
     """The checkpoints of one namespace of a thread."""
 
-    __slots__ = ("by_id", "changes", "rows", "tasks", "touched")
+    __slots__ = ("by_id", "changes", "rows", "shared", "tasks", "touched")
 
     def __init__(self) -> None:
         self.rows: list[CheckpointRow] = []  # in order of seq
         self.by_id: dict[str, CheckpointRow] = {}
         self.changes: dict[str, list[ChangeRow]] = {}
+        self.shared: dict[bytes, bytes] = {}  # long values, each once
         self.tasks: dict[int, dict[str, tuple[bytes, int]]] = {}
         self.touched = 0
 
@@ -40,6 +41,7 @@ class _Space:
         twin = copy(self)
         twin.rows, twin.by_id = list(self.rows), dict(self.by_id)
         twin.changes = {channel: list(rows) for channel, rows in self.changes.items()}
+        twin.shared = dict(self.shared)
         twin.tasks = {seq: dict(tasks) for seq, tasks in self.tasks.items()}
         return twin
 
@@ -195,6 +197,8 @@ class InMemorySaver(BaseCheckpointSaver):
             space.rows.append(row)
             space.by_id[row.id] = row
             for channel, kind, data in changes:
+                if kind == SHARED:
+                    data = space.shared.setdefault(data, data)
                 space.changes.setdefault(channel, []).append(ChangeRow(row.seq, row.branch, kind, data))
             self._clock = space.touched = self._clock + 1
 
@@ -274,6 +278,8 @@ class InMemorySaver(BaseCheckpointSaver):
         space.by_id = {row.id: row for row in space.rows if row.meta}
         for channel, rows in space.changes.items():
             rows[:] = [row for row in rows if (channel, row.seq) not in gone_changes]
+        left = {row.data for rows in space.changes.values() for row in rows if row.kind == SHARED}
+        space.shared = {data: data for data in left}
 
     def remove_namespace(self, thread: str, ns: str) -> None:
         self._changing((thread, ns))

@@ -6,7 +6,6 @@ It is made from the stored bytes: no class is needed, and none is built.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["exported", "imported"]
 
 FORMAT: Final = 1
-_KINDS = ("set", "splice", "patch")
+_KINDS = ("set", "splice", "patch", "set")
 
 Commits = list[tuple[CheckpointRow, list[tuple[str, int, bytes]]]]
 Tasks = list[tuple[str, str, bytes, int]]
@@ -79,9 +78,8 @@ def imported(saver: ThreadKeeping, data: Any, thread: str | None) -> tuple[str, 
             f"import_thread() got {f'format {version!r}' if version else 'something'} that it does not know.",
             hint=f"It takes what export_thread() gives (format {FORMAT}), read with json.load if it was a file.",
         )
-    seal = saver.serializer.seal
     try:
-        return thread or data["thread_id"], [_space_rows(space, seal) for space in data["namespaces"]]
+        return thread or data["thread_id"], [_space_rows(saver, space) for space in data["namespaces"]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(
             f"import_thread() got data that does not hang together: {error!r}. Nothing was stored.",
@@ -89,7 +87,8 @@ def imported(saver: ThreadKeeping, data: Any, thread: str | None) -> tuple[str, 
         ) from error
 
 
-def _space_rows(space: dict[str, Any], seal: Callable[[bytes], bytes]) -> tuple[str, Commits, Tasks]:
+def _space_rows(saver: ThreadKeeping, space: dict[str, Any]) -> tuple[str, Commits, Tasks]:
+    seal = saver.serializer.seal
     commits: Commits = []
     tasks: Tasks = []
     ids: dict[int, str] = {}
@@ -107,11 +106,12 @@ def _space_rows(space: dict[str, Any], seal: Callable[[bytes], bytes]) -> tuple[
             meta=b"" if each["meta"] is None else seal(pack_json(each["meta"])),
         )
         ids[row.seq] = row.id
-        changes = [
-            (channel, _KINDS.index(kind), seal(pack_json(value)))
-            for channel, change in each["changes"].items()
-            for kind, value in change.items()
-        ]
+        changes: list[tuple[str, int, bytes]] = []
+        for channel, change in each["changes"].items():
+            for kind, value in change.items():
+                stored = seal(pack_json(value))
+                number = _KINDS.index(kind)
+                changes.append((channel, number or saver.kind_of_whole(stored), stored))
         commits.append((row, changes))
         for task in each["tasks"]:
             tasks.append((row.id, task["id"], seal(pack_json(task["record"])), 1))  # 1: it may wait with questions

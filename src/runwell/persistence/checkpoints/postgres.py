@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.persistence.checkpoints import tables
 from runwell.persistence.checkpoints.holds import gone
-from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree
+from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree, addressed
 from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
 from runwell.persistence.databases.postgres import PostgresDatabase, fetch
 from runwell.persistence.serialization.encryption import Cipher
@@ -23,6 +23,8 @@ __all__ = ["AsyncPostgresSaver", "PostgresSaver"]
 T = TypeVar("T")
 
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
+_DATA = """CASE c.kind WHEN 3 THEN coalesce(
+    (SELECT b.data FROM runwell_blobs b WHERE b.space = c.space AND b.digest = c.data), '') ELSE c.data END"""
 _SPACE = "(SELECT space FROM runwell_threads WHERE thread = %s AND ns = %s)"
 _CHECKPOINT = """SELECT c.seq, c.id, p.id, c.parent_seq, c.branch, c.step, c.source, c.created_at, c.chains, c.meta
     FROM runwell_checkpoints c
@@ -47,6 +49,9 @@ _REST = """, checkpoint AS (
 ), changes AS (
     INSERT INTO runwell_changes SELECT space, channel, %(seq)s, %(branch)s, kind, data
     FROM moved, unnest(%(channels)s::text[], %(kinds)s::int[], %(datas)s::bytea[]) AS c (channel, kind, data)
+), blobs AS (
+    INSERT INTO runwell_blobs SELECT space, digest, data
+    FROM moved, unnest(%(digests)s::bytea[], %(blobs)s::bytea[]) AS b (digest, data) ON CONFLICT DO NOTHING
 ) SELECT space FROM moved"""
 _COMMITS = {
     (new, fenced): "WITH "
@@ -166,7 +171,7 @@ class PostgresSaver(BaseCheckpointSaver):
         return list(map(CheckpointRow._make, rows))
 
     def read_changes(self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]]) -> dict[str, list[ChangeRow]]:
-        query = f"""SELECT c.channel, c.seq, c.branch, c.kind, c.data
+        query = f"""SELECT c.channel, c.seq, c.branch, c.kind, {_DATA}
             FROM unnest(%s::text[], %s::int[], %s::int[]) AS s (channel, low, high)
             JOIN runwell_changes c ON c.space = {_SPACE} AND c.channel = s.channel AND c.seq BETWEEN s.low AND s.high
             ORDER BY c.channel, c.seq"""
@@ -189,7 +194,7 @@ class PostgresSaver(BaseCheckpointSaver):
     ) -> tuple[dict[str, list[ChangeRow]], dict[int, list[tuple[str, bytes]]]]:
         # One way to the server instead of two.
         query = f"""WITH here AS (SELECT {_SPACE} AS space)
-            SELECT c.kind, c.channel, c.seq, c.branch::bigint AS place, c.data
+            SELECT c.kind, c.channel, c.seq, c.branch::bigint AS place, {_DATA}
             FROM unnest(%s::text[], %s::int[], %s::int[]) AS s (channel, low, high)
             JOIN runwell_changes c ON c.space = (SELECT space FROM here)
                 AND c.channel = s.channel AND c.seq BETWEEN s.low AND s.high
@@ -237,6 +242,7 @@ class PostgresSaver(BaseCheckpointSaver):
         changes: Sequence[tuple[str, int, bytes]],
         fence: int | None,
     ) -> None:
+        rows, blobs = addressed(changes)
         values = {
             "thread": thread,
             "ns": ns,
@@ -251,9 +257,11 @@ class PostgresSaver(BaseCheckpointSaver):
             "created_at": row.created_at,
             "chains": row.chains,
             "meta": row.meta,
-            "channels": [channel for channel, _, _ in changes],
-            "kinds": [kind for _, kind, _ in changes],
-            "datas": [data for _, _, data in changes],
+            "channels": [channel for channel, _, _ in rows],
+            "kinds": [kind for _, kind, _ in rows],
+            "datas": [data for _, _, data in rows],
+            "digests": list(blobs),
+            "blobs": list(blobs.values()),
         }
         query = _COMMITS[expect_head is None, fence is not None]
 
@@ -345,9 +353,9 @@ class PostgresSaver(BaseCheckpointSaver):
                 chosen = ", ".join(f"c.{column}" for column in columns.split(", "))
                 query = f"""INSERT INTO runwell_{table} (space, {columns}) SELECT n.space, {chosen}
                     FROM runwell_{table} c JOIN runwell_threads o USING (space)
-                    JOIN runwell_threads n ON n.ns = o.ns WHERE o.thread = %s AND n.thread = %s ORDER BY c.seq"""
+                    JOIN runwell_threads n ON n.ns = o.ns WHERE o.thread = %s AND n.thread = %s"""
                 if table == "tasks":
-                    query += ", c.place"
+                    query += " ORDER BY c.seq, c.place"
                 connection.execute(query, (source, target))
 
     def remove_rows(
@@ -365,6 +373,9 @@ class PostgresSaver(BaseCheckpointSaver):
             query = """DELETE FROM runwell_changes c USING unnest(%s::text[], %s::int[]) AS d (channel, seq)
                 WHERE c.space = %s AND c.channel = d.channel AND c.seq = d.seq"""
             connection.execute(query, ([channel for channel, _ in changes], [seq for _, seq in changes], space))
+            query = """DELETE FROM runwell_blobs b WHERE space = %s AND NOT EXISTS
+                (SELECT FROM runwell_changes c WHERE c.space = b.space AND c.kind = 3 AND c.data = b.digest)"""
+            connection.execute(query, (space,))
 
     def remove_namespace(self, thread: str, ns: str) -> None:
         self._rows("DELETE FROM runwell_threads WHERE thread = %s AND ns = %s", thread, ns)
@@ -387,6 +398,7 @@ class PostgresSaver(BaseCheckpointSaver):
 _COPIED = {
     "checkpoints": "seq, id, parent_seq, branch, step, source, created_at, chains, meta",
     "changes": "channel, seq, branch, kind, data",
+    "blobs": "digest, data",
     "tasks": "seq, task, data, asks",
 }
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt
-from runwell.persistence.checkpoints.delta import apply, from_stored, items
+from runwell.persistence.checkpoints.delta import WHOLE, apply, from_stored, items
 from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, place
 
 __all__ = ["Replay"]
@@ -67,7 +67,7 @@ class Replay:
         """The changes in the spans, of every branch, in order of seq."""
         self._changes = changes
         self._whole = {
-            channel: {seq: data for seq, _, kind, data in rows if kind == 0} for channel, rows in changes.items()
+            channel: {seq: data for seq, _, kind, data in rows if kind in WHOLE} for channel, rows in changes.items()
         }
 
     def values(self, row: CheckpointRow, chains: FlatChains) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Replay:
                 break
             if at_seq > lineage.get(branch, 0):
                 continue
-            if done == 0 and (at_seq != base or kind != 0):
+            if done == 0 and (at_seq != base or kind not in WHOLE):
                 break  # the whole value at the base is missing
             stored = self._decode(data, self._place, row.id, channel)
             try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, TypeVar
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeVar
 
 from runwell.errors import StorageError, ThreadBusy, UnsupportedByProvider
 
-__all__ = ["ChangeRow", "CheckpointRow", "QuestionRow", "Rows", "Tree", "place"]
+__all__ = ["ChangeRow", "CheckpointRow", "QuestionRow", "SHARED", "Rows", "Tree", "addressed", "place"]
 
 T = TypeVar("T")
 
@@ -37,7 +38,10 @@ class CheckpointRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """A change of one channel, made by commit `seq`."""
+    """A change of one channel, made by commit `seq`.
+
+    Data of kind `SHARED` may be stored once in a namespace, however often an equal value was set; it is read as it was.
+    """
 
     seq: int
     branch: int
@@ -234,6 +238,25 @@ class Rows:
             f"{place(thread, ns, checkpoint_id)} is stored already. Nothing was saved.",
             hint="Give every checkpoint an id of its own.",
         )
+
+
+SHARED: Final = 3
+
+
+def addressed(
+    changes: Sequence[tuple[str, int, bytes]],
+) -> tuple[list[tuple[str, int, bytes]], dict[bytes, bytes]]:
+    """The changes with a digest in place of data of kind `SHARED`, and that data by digest."""
+    rows: list[tuple[str, int, bytes]] = []
+    blobs: dict[bytes, bytes] = {}
+    for channel, kind, data in changes:
+        if kind == SHARED:
+            digest = blake2b(data, digest_size=20).digest()
+            blobs[digest] = data
+            rows.append((channel, kind, digest))
+        else:
+            rows.append((channel, kind, data))
+    return rows, blobs
 
 
 def place(thread: str, ns: str, checkpoint_id: str | None = None) -> str:

@@ -15,7 +15,7 @@ from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
 from runwell.persistence.checkpoints.encoding import Meta, decode_task, encode_meta, encode_task, meta_of
 from runwell.persistence.checkpoints.replay import Replay
-from runwell.persistence.checkpoints.rows import CheckpointRow, place
+from runwell.persistence.checkpoints.rows import SHARED, CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
 from runwell.persistence.checkpoints.worker import Worker
 from runwell.persistence.serialization.encryption import Cipher
@@ -27,6 +27,8 @@ __all__ = ["BaseCheckpointSaver", "metadata_matches"]
 T = TypeVar("T")
 
 NO_TYPES: frozenset[type] = frozenset()
+LONG = 512
+"""Bytes from which a value is kept once however often it is set. Below, naming it would cost as much. Chosen."""
 PAGE = 200
 """Checkpoints that `history` looks at in one read while it filters."""
 HEADS = 4096
@@ -318,7 +320,11 @@ class BaseCheckpointSaver(ThreadKeeping):
                 return
         stored = self.serializer.dumps(new, channel, types)
         chains[channel] = Chain.start(seq, new, len(stored))
-        changes.append((channel, 0, stored))
+        changes.append((channel, self.kind_of_whole(stored), stored))
+
+    def kind_of_whole(self, stored: bytes) -> int:
+        """How a value is stored whole: a long one such that an equal one is kept once."""
+        return SHARED if len(stored) >= LONG and self.serializer.repeatable else 0
 
     # -- decoding
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from runwell.persistence.checkpoints import tables
 from runwell.persistence.checkpoints.holds import gone
-from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree
+from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree, addressed
 from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
 from runwell.persistence.databases.sqlite import SqliteFile
 from runwell.persistence.serialization.encryption import Cipher
@@ -22,6 +22,8 @@ __all__ = ["AsyncSqliteSaver", "SqliteSaver"]
 
 T = TypeVar("T")
 
+_DATA = """CASE c.kind WHEN 3 THEN coalesce(
+    (SELECT b.data FROM runwell_blobs b WHERE b.space = c.space AND b.digest = c.data), x'') ELSE c.data END"""
 _SPACE = "(SELECT space FROM runwell_threads WHERE thread = ? AND ns = ?)"
 _CHECKPOINT = """SELECT c.seq, c.id, p.id, c.parent_seq, c.branch, c.step, c.source, c.created_at, c.chains, c.meta
     FROM runwell_checkpoints c
@@ -116,7 +118,7 @@ class SqliteSaver(BaseCheckpointSaver):
         return list(map(CheckpointRow._make, rows))
 
     def read_changes(self, thread: str, ns: str, spans: Mapping[str, tuple[int, int]]) -> dict[str, list[ChangeRow]]:
-        query = f"""SELECT seq, branch, kind, data FROM runwell_changes
+        query = f"""SELECT seq, branch, kind, {_DATA} FROM runwell_changes c
             WHERE space = {_SPACE} AND channel = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
         return {
             channel: list(map(ChangeRow._make, self._rows(query, thread, ns, channel, first, last)))
@@ -206,9 +208,12 @@ class SqliteSaver(BaseCheckpointSaver):
                 )
             except sqlite3.IntegrityError as error:
                 raise self.taken(thread, ns, row.id) from error
-            for channel, kind, data in changes:
+            rows, blobs = addressed(changes)
+            for channel, kind, data in rows:
                 query = "INSERT INTO runwell_changes VALUES (?, ?, ?, ?, ?, ?)"
                 self._rows(query, space, channel, row.seq, row.branch, kind, data)
+            for digest, data in blobs.items():
+                self._rows("INSERT INTO runwell_blobs VALUES (?, ?, ?) ON CONFLICT DO NOTHING", space, digest, data)
 
     def write_task(
         self, thread: str, ns: str, checkpoint_id: str, task_id: str, data: bytes, asks: int, fence: int | None
@@ -230,7 +235,7 @@ class SqliteSaver(BaseCheckpointSaver):
             self._rows("DELETE FROM runwell_attempts WHERE thread = ?", thread)
 
     def _remove(self, which: str, *values: Any) -> None:
-        for table in ("tasks", "changes", "checkpoints", "threads"):
+        for table in ("tasks", "changes", "blobs", "checkpoints", "threads"):
             of_thread = f"space IN (SELECT space FROM runwell_threads WHERE {which})"
             self._rows(f"DELETE FROM runwell_{table} WHERE {of_thread}", *values)
 
@@ -283,6 +288,8 @@ class SqliteSaver(BaseCheckpointSaver):
             connection.executemany(empty, [(space, seq) for seq in hide])
             query = "DELETE FROM runwell_changes WHERE space = ? AND channel = ? AND seq = ?"
             connection.executemany(query, [(space, *each) for each in changes])
+            named = "SELECT data FROM runwell_changes WHERE space = ? AND kind = 3"
+            self._rows(f"DELETE FROM runwell_blobs WHERE space = ? AND digest NOT IN ({named})", space, space)
 
     def remove_namespace(self, thread: str, ns: str) -> None:
         with self.file.transaction():
@@ -305,13 +312,16 @@ def _parts(channels: int) -> str:
     parts = [f"SELECT -1, task, seq, place, data FROM runwell_tasks WHERE space = {space} AND seq = ?3"]
     for at in range(4, 4 + 3 * channels, 3):
         which = f"channel = ?{at} AND seq BETWEEN ?{at + 1} AND ?{at + 2}"
-        parts.append(f"SELECT kind, channel, seq, branch, data FROM runwell_changes WHERE space = {space} AND {which}")
+        parts.append(
+            f"SELECT kind, channel, seq, branch, {_DATA} FROM runwell_changes c WHERE space = {space} AND {which}"
+        )
     return " UNION ALL ".join(parts)
 
 
 _COPIED = {
     "checkpoints": "seq, id, parent_seq, branch, step, source, created_at, chains, meta",
     "changes": "channel, seq, branch, kind, data",
+    "blobs": "digest, data",
     "tasks": "seq, place, task, data, asks",
 }
 

@@ -70,6 +70,15 @@ SQLITE: Final[Migrations] = (
         "ALTER TABLE runwell_tasks ADD COLUMN asks INTEGER NOT NULL DEFAULT 1",
         "CREATE INDEX runwell_tasks_asking ON runwell_tasks (space, seq) WHERE asks > 0",
     ),
+    (
+        # Long values that changes of kind 3 name by digest, so that an equal one is there once.
+        """CREATE TABLE runwell_blobs (
+            space INTEGER NOT NULL REFERENCES runwell_threads ON DELETE CASCADE,
+            digest BLOB NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (space, digest)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 # Text is compared byte by byte ("C"), as SQLite does: quick, and no order of a language applies to ids.
@@ -123,6 +132,14 @@ POSTGRES: Final[Migrations] = (
             holder TEXT NOT NULL,
             hold DOUBLE PRECISION NOT NULL,
             until DOUBLE PRECISION NOT NULL
+        )""",
+    ),
+    (
+        """CREATE TABLE runwell_blobs (
+            space BIGINT NOT NULL REFERENCES runwell_threads ON DELETE CASCADE,
+            digest BYTEA NOT NULL,
+            data BYTEA NOT NULL,
+            PRIMARY KEY (space, digest)
         )""",
     ),
 )

@@ -214,6 +214,9 @@ class ThreadKeeping(Rows):
     def _decode_chains(self, thread: str, ns: str, row: CheckpointRow) -> dict[str, Chain]:
         raise NotImplementedError
 
+    def kind_of_whole(self, stored: bytes) -> int:
+        raise NotImplementedError
+
     def _task(
         self, thread: str, ns: str, checkpoint_id: str, stored: tuple[str, bytes], types: frozenset[type]
     ) -> TaskRecord:

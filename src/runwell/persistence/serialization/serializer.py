@@ -72,6 +72,11 @@ class Serializer:
             self._codecs[types] = codec
         return codec
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether an equal value gives the same bytes, which encryption prevents."""
+        return self._cipher is None
+
     def dumps(self, value: Any, key: str = "value", types: frozenset[type] = frozenset()) -> bytes:
         """The bytes for `value`.
 
