@@ -116,13 +116,13 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.output_schema = builder.output
         self.context_schema = builder.context_schema
         self.channels: dict[str, Channel] = blueprint.channels
-        self.nodes = dict(builder.nodes)
+        self.nodes = {name: node.with_defaults(builder.defaults) for name, node in builder.nodes.items()}
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
         self.store = store
         self.cache = checked_cache(cache)
         self.cache_calls = CacheCalls(cache) if cache else None
-        self.managed: dict[str, Managed] = {name: m for each in builder._schemas for name, m in each.managed.items()}
+        self.managed: dict[str, Managed] = {name: m for each in builder.schemas for name, m in each.managed.items()}
         self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.tracked)
         self.budget: Any = None
         """What nodes find in `runtime.budget`."""
@@ -333,7 +333,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         from runwell.persistence.serialization import reachable_types
 
         types = set(self.types)
-        for schema in (*(each.type for each in self.builder._schemas), self.context_schema):
+        for schema in (*(each.type for each in self.builder.schemas), self.context_schema):
             types |= reachable_types(schema)
         return frozenset(types)
 

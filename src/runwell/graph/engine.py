@@ -106,6 +106,7 @@ class Run:
         "stop",
         "subgraphs",
         "thread_id",
+        "token",
         "unkept",
         "values",
     )
@@ -152,6 +153,7 @@ class Run:
         self.pending: Commit | None = None
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
+        self.token = ""
         self.hits: set[str] = set()
         """Tasks whose results came out of the cache."""
         self.control: RunControl | None = None
@@ -159,6 +161,13 @@ class Run:
         """The number of the last step that the limit permits, once steps are taken."""
         self.owned: dict[Any, Any] = {}
         """What belongs to this run and ends with it, by whose it is."""
+
+    @property
+    def run_id(self) -> str:
+        """Names this run among all; for one inside another that is saved, the same when its task runs again."""
+        if not self.token:
+            self.token = os.urandom(8).hex()
+        return self.token
 
     # -- the whole run
 
@@ -308,7 +317,9 @@ class Run:
         runtime = self.base
         if node.wants or node.own_runtime or self.saver is not None:
             runtime = runtime.at(
-                ExecutionInfo(self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1)
+                ExecutionInfo(
+                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, run_id=self.run_id
+                )
             )
         scope = self.scope_of(planned, runtime)
         record = self.records.get(planned.id) if self.records else None
@@ -321,7 +332,8 @@ class Run:
             ambient = CURRENT.get()
             observed = None
             if ambient is not None and ambient.handlers:
-                observed = open_run("node", node.name, planned.arg if planned.sent else self.values)
+                config: Any = {"metadata": node.metadata} if node.metadata else None
+                observed = open_run("node", node.name, planned.arg if planned.sent else self.values, config)
             if observed is None:
                 writes = await run_node(node, planned, runtime, scope)
             else:

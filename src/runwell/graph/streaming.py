@@ -158,7 +158,9 @@ class MessagesHandler:
         if message.id is None:
             message = with_id(message, new_id())
         self.seen.add(message.id)
-        items.append((scope.run.ns, "messages", (message, metadata_of(scope, tags, {}))))
+        items.append(
+            (scope.run.ns, "messages", (message, metadata_of(scope, tags, scope.run.graph.nodes[scope.node].metadata)))
+        )
         return message
 
 

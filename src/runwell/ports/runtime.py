@@ -42,6 +42,7 @@ class ExecutionInfo:
     node: str = ""
     step: int = 0
     attempt: int = 1
+    run_id: str = ""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,8 @@ class Runtime(Generic[C]):
 
     `context` is what the caller gave as `context=`. `store` is the long-term store or None. `previous` is
     the value an `@entrypoint` returned last on this thread. `idempotency_key` names this task of this
-    step of this thread: the same after a crash and resume. `control` is the caller's `RunControl`, if any; `budget` the
+    step of this thread: the same in every attempt and after a crash and resume, and another in every run that nothing
+    saves. `control` is the caller's `RunControl`, if any; `budget` the
     agent's, inside one.
     """
 
@@ -73,7 +75,8 @@ class Runtime(Generic[C]):
     @property
     def idempotency_key(self) -> str:
         info = self.execution_info
-        return f"{info.thread_id}:{info.checkpoint_id}:{info.task_id}"
+        place = f"{info.thread_id}:{info.checkpoint_id}" if info.checkpoint_id is not None else info.run_id
+        return f"{place}:{info.task_id}"
 
     def at(self, place: ExecutionInfo) -> Runtime[C]:
         """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
