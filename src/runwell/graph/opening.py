@@ -10,6 +10,7 @@ from runwell.graph.interrupts import answers_for, interrupt_id
 from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
+from runwell.graph.recorded import CALL, FRESH
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import START, Command, Interrupt, Overwrite
 from runwell.ports.saver import Checkpoint, TaskRecord
@@ -91,8 +92,10 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
 def _repeats(run: Run, record: TaskRecord) -> bool:
     """Whether a branch can take a task over as it stands: it is done, or waits for its very first answer.
 
-    A graph that the task called looks after its own answers.
+    A graph that the task called looks after its own answers. A `@task` is done only if nothing had been answered.
     """
+    if CALL in record.records:
+        return record.done and bool(record.records[FRESH])
     if record.done or (children_of(record) and not record.answers):
         return True
     first = interrupt_id(record.records, run.ns, record.task_id, 0)

@@ -96,18 +96,23 @@ class TaskScope:
     `answers` are the values already given to this task's interrupts, in order. `asked` counts the
     interrupts reached so far. `records` are results kept from an earlier attempt, by key; what the attempt
     adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called,
-    `pause` the pause that was asked for, which holds even if the node's code swallows it.
+    `pause` the pause that was asked for, which holds even if the node's code swallows it. `calls` are the `@task`s it
+    has called; the scope of such a task is `inside` that of its caller, shares its records and keeps its own under
+    `prefix`.
     """
 
     __slots__ = (
         "answers",
         "asked",
+        "calls",
         "can_pause",
         "children",
         "in_process",
+        "inside",
         "node",
         "pause",
         "place",
+        "prefix",
         "records",
         "run",
         "runtime",
@@ -129,6 +134,9 @@ class TaskScope:
         self.run: Any = None
         self.children = 0
         self.pause: BaseException | None = None
+        self.calls: Any = None
+        self.inside: TaskScope | None = None
+        self.prefix = ""
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
