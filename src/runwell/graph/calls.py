@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.effects import Call, Callee
-from runwell.errors import CallOrderChanged, GraphInterrupt
+from runwell.errors import CallOrderChanged, GraphInterrupt, RunCancelled
 from runwell.graph.recorded import CALL
 from runwell.ports.command import Interrupt
 from runwell.ports.runtime import TaskScope
@@ -66,7 +66,7 @@ def calls_of(scope: TaskScope) -> Calls:
 class Calls:
     """The calls of one attempt at one task. Safe to use from the threads and asyncio tasks that its code starts."""
 
-    __slots__ = ("_branches", "_claimed", "_idle", "_limit", "_lock", "_open", "_waiting", "ended", "scope")
+    __slots__ = ("_branches", "_claimed", "_closed", "_idle", "_limit", "_lock", "_open", "_waiting", "ended", "scope")
 
     def __init__(self, scope: TaskScope) -> None:
         self.scope = scope
@@ -76,6 +76,7 @@ class Calls:
         self._lock = threading.Lock()
         self._branches: dict[Any, list[int]] = {}
         self._claimed: set[str] = set()
+        self._closed = False
         self._open: set[TaskFuture[Any]] = set()
         self._waiting: deque[tuple[TaskFuture[Any], Callable[[], None]]] = deque()
         self._idle: Future[None] | None = None
@@ -83,11 +84,13 @@ class Calls:
     # -- which call it is
 
     def place(self) -> str:
-        """The id of the call that is being made."""
+        """The id of the call that is being made. Raises RunCancelled once the code around it has ended."""
         aio = sys.modules.get("asyncio")
         loop = aio._get_running_loop() if aio is not None else None
         here = threading.current_thread() if loop is None else sys.modules["asyncio"].current_task(loop)
         with self._lock:
+            if self._closed:  # made by a thread or asyncio task that was left behind
+                raise RunCancelled()
             branch = self._branches.setdefault(here, [len(self._branches), 0])
             which, number = branch
             branch[1] += 1
@@ -180,11 +183,13 @@ class Calls:
         with self._lock:
             under_way = [*self._open, *(future for future, _ in self._waiting)]
             self._waiting.clear()
+            self._closed = True
         for future in under_way:
             future.cancel()
 
     async def _wait(self) -> None:
         with self._lock:
+            self._closed = True
             if not self._open:
                 return
             from concurrent.futures import Future

@@ -60,7 +60,7 @@ def types_in(function: Any) -> frozenset[type]:
 
 
 class TaskFunction(Generic[P, R]):
-    """What `@task` makes of a function: calling it begins the work and gives a `TaskFuture`. `.func` is the original."""
+    """What `@task` makes of a function, its `.func`. Calling it begins the work and gives a `TaskFuture`."""
 
     def __init__(
         self,
