@@ -21,8 +21,22 @@ from runwell.errors import (
     RunningLoop,
     UnserializableType,
 )
-from runwell.graph import END, START, Command, RetryPolicy, Runtime, StateGraph, entrypoint, interrupt, record, task
+from runwell.graph import (
+    END,
+    START,
+    CachePolicy,
+    Command,
+    RetryPolicy,
+    Runtime,
+    StateGraph,
+    TimeoutPolicy,
+    entrypoint,
+    interrupt,
+    record,
+    task,
+)
 from runwell.persistence import InMemorySaver, InMemoryStore
+from runwell.persistence.caches import InMemoryCache
 
 PAUSED = "__interrupt__"
 
@@ -797,6 +811,72 @@ def test_an_entrypoint_that_takes_too_long_stops_its_tasks(run: Any) -> None:
     with pytest.raises(NodeTimeoutError, match="flow"):
         run.invoke(flow, "x")
     assert stopped.wait(10)
+
+
+def test_a_task_that_gives_no_sign_of_life_is_given_up(run: Any) -> None:
+    @task(timeout=TimeoutPolicy(idle_timeout=0.2))
+    async def work(runtime: Runtime[Any], beats: int) -> str:
+        for _ in range(beats):
+            await asyncio.sleep(0.05)
+            runtime.heartbeat()
+        if beats < 3:
+            await asyncio.sleep(60)
+        return "done"
+
+    @entrypoint()
+    async def flow(beats: int) -> Any:
+        return await work(beats=beats)
+
+    assert run.invoke(flow, 6) == "done"
+    with pytest.raises(NodeTimeoutError, match="sign of life"):
+        run.invoke(flow, 1)
+
+
+# -- caches
+
+
+def test_a_cached_task_gives_its_result_in_other_runs(run: Any, ran: Ran) -> None:
+    @task(cache_policy=CachePolicy())
+    def double(n: int, by: int = 2) -> int:
+        ran((n, by))
+        return n * by
+
+    @entrypoint(cache=InMemoryCache())
+    def flow(n: int) -> Any:
+        return [double(n).result(), double(n, 2).result(), double(n=n).result(), double(n, by=3).result()]
+
+    assert run.invoke(flow, 2) == [4, 4, 4, 6]
+    assert run.invoke(flow, 2) == [4, 4, 4, 6]
+    assert ran.counted[(2, 3)] == 1
+    assert sum(ran.counted.values()) <= 4
+    run.invoke(flow, 3)
+    assert ran.counted[(3, 3)] == 1
+
+
+def test_the_key_of_a_cached_task_is_made_from_its_arguments(run: Any, ran: Ran) -> None:
+    @task(cache_policy=CachePolicy(key_func=lambda text: text.lower()))
+    def shout(text: str) -> str:
+        ran(text)
+        return text.upper()
+
+    @entrypoint(cache=InMemoryCache())
+    def flow(text: str) -> Any:
+        return shout(text).result()
+
+    assert [run.invoke(flow, text) for text in ("a", "A")] == ["A", "A"]
+    assert ran.what == ["a"]
+
+
+def test_a_cached_entrypoint_knows_its_input_and_what_came_before(run: Any, ran: Ran) -> None:
+    @entrypoint(cache=InMemoryCache(), cache_policy=CachePolicy(), checkpointer=InMemorySaver())
+    def flow(n: int, *, previous: int | None = None) -> Any:
+        ran((n, previous))
+        return n + (previous or 0)
+
+    for name in ("one", "two"):
+        config = {"configurable": {"thread_id": name}}
+        assert [run.invoke(flow, 1, config), run.invoke(flow, 1, config)] == [1, 2]
+    assert ran.what == [(1, None), (1, 1)]
 
 
 # -- entrypoints

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.effects import Call, Callee
-from runwell.errors import CallOrderChanged, GraphInterrupt, RunCancelled
+from runwell.errors import CallOrderChanged, GraphInterrupt, NodeTimeoutError, RunCancelled
 from runwell.graph.recorded import CALL
 from runwell.ports.command import Interrupt
 from runwell.ports.runtime import TaskScope
@@ -172,11 +172,15 @@ class Calls:
 
     async def failed(self, error: Exception) -> None:
         """After the code has failed: wait for all, whose results are kept; note on the error what else failed."""
+        if isinstance(error, NodeTimeoutError) and all(future.problem() is not error for future in self.ended):
+            self.cancel()  # the time of the code itself is up
+            return
         await self._wait()
         for future in self.ended:
             other = future.problem()
             if other is not error and not future.seen and isinstance(other, Exception):
                 error.add_note(f"task {future.name!r} failed too: {type(other).__name__}: {other}")
+                future.seen = True
 
     def cancel(self) -> None:
         """Stop what can be stopped, without waiting."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
     from runwell.graph.builder import StateGraph
     from runwell.graph.managed import Managed
+    from runwell.graph.node import Node
     from runwell.observe.run import Run as Observed
     from runwell.runnables.graph_view import Graph
 
@@ -176,6 +177,10 @@ class CompiledStateGraph(Runnable[Any, Any]):
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
         return run.view(self.nodes[node].schema, run.values)
+
+    def cached_by(self, run: Run, node: Node) -> Any:
+        """What makes two runs of a node the same."""
+        return self.input_of(run, node.name)
 
     def update_of(self, writes: list[Write]) -> Any:
         """What a node gave, from its writes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -16,7 +17,8 @@ from runwell.errors import GraphError
 from runwell.graph.builder import StateGraph
 from runwell.graph.compiled import CompiledStateGraph
 from runwell.graph.engine import Run, Task
-from runwell.graph.node import INJECTED, injected
+from runwell.graph.node import INJECTED, Node, injected
+from runwell.graph.node_cache import identity
 from runwell.graph.plan import Write
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.schema import StateSchema
@@ -24,21 +26,21 @@ from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.tasks import checked_function, types_in
 from runwell.graph.thread import HistoryOptions
 from runwell.ports.command import END, START
-from runwell.ports.saver import GONE
 
 __all__ = ["Entrypoint", "entrypoint"]
 
 R = TypeVar("R")
 S = TypeVar("S")
 
-INPUT, RESULT, SAVED = "input", "result", "previous"
+INPUT, RESULT, SAVED, FINAL = "input", "result", "previous", "final"
 
 
 class _State(TypedDict, total=False):
-    """What a thread of an entrypoint holds: the last input, the last result, and what is saved instead of it."""
+    """What a thread of an entrypoint holds: the last input, the last result, and whether another value is `previous`."""
 
     input: Any
     result: Any
+    final: bool
     previous: Any
 
 
@@ -59,37 +61,40 @@ class Entrypoint(CompiledStateGraph):
         checkpointer: Any = None,
         store: Any = None,
         context_schema: type | None = None,
-        retry_policy: RetryPolicy | None = None,
-        timeout: float | None = None,
+        cache: Any = None,
+        cache_policy: CachePolicy | None = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
         name: str | None = None,
     ) -> None:
         self.func = checked_function(function, "@entrypoint")
         name = name or str(getattr(function, "__name__", type(function).__name__))
         self._wants = _parameters(function, name)
         self._callee: Callee[Any] = callee(function)
-        self._timeout = timeout
         builder = StateGraph(_State, context_schema)
         builder.input = _Whole(_State)
-        builder.add_node(name, self._body, retry_policy=retry_policy)
+        builder.add_node(name, self._body, retry_policy=retry_policy, cache_policy=cache_policy, timeout=timeout)
         builder.add_edge(START, name).add_edge(name, END)
-        super().__init__(builder, builder._blueprint(), checkpointer=checkpointer, store=store, name=name)
+        if cache_policy is not None:
+            builder.nodes[name].code = identity(function)
+        super().__init__(builder, builder._blueprint(), checkpointer=checkpointer, cache=cache, store=store, name=name)
         self.__doc__ = function.__doc__
 
     @flow
     async def _body(self, task: Task) -> list[Write]:
         """The one node: calls the function, and writes what it gave."""
         values, runtime = task.values, task.runtime
-        runtime.previous = values[SAVED] if SAVED in values else values.get(RESULT)
+        runtime.previous = _previous(values)
         called, given = self._callee, injected(self._wants, runtime)
         if given:
             sync, aio = called.sync, called.aio
             called = Callee(
                 None if sync is None else partial(sync, **given), None if aio is None else partial(aio, **given)
             )
-        value = await Call(called, task.arg if task.sent else values[INPUT], timeout=self._timeout)
+        value = await Call(called, task.arg if task.sent else values[INPUT])
         if isinstance(value, entrypoint.final):
-            return [(RESULT, value.value), (SAVED, value.save)]
-        return [(RESULT, value), (SAVED, GONE)] if SAVED in values else [(RESULT, value)]
+            return [(RESULT, value.value), (FINAL, True), (SAVED, value.save)]
+        return [(RESULT, value), (FINAL, False)]
 
     @cached_property
     def all_types(self) -> frozenset[type]:
@@ -107,6 +112,12 @@ class Entrypoint(CompiledStateGraph):
 
     def input_of(self, run: Run, node: str) -> Any:
         return run.values[INPUT]
+
+    def cached_by(self, run: Run, node: Node) -> Any:
+        if node.cache is not None and node.cache.key_func is not None:
+            return run.values[INPUT]
+        knows = "previous" in self._wants or "runtime" in self._wants
+        return (run.values[INPUT], _previous(run.values) if knows else None)
 
     def update_of(self, writes: list[Write]) -> Any:
         return dict(writes).get(RESULT)
@@ -148,8 +159,12 @@ def _shown(snapshot: StateSnapshot) -> StateSnapshot:
 
 def _returned(value: Any) -> dict[str, Any]:
     if isinstance(value, entrypoint.final):
-        return {RESULT: value.value, SAVED: value.save}
-    return {RESULT: value, SAVED: value}
+        return {RESULT: value.value, FINAL: True, SAVED: value.save}
+    return {RESULT: value, FINAL: False}
+
+
+def _previous(values: dict[str, Any]) -> Any:
+    return values[SAVED] if values.get(FINAL) else values.get(RESULT)
 
 
 def _parameters(function: Any, name: str) -> tuple[str, ...]:
@@ -187,8 +202,9 @@ class entrypoint:  # noqa: N801 - reads as the decorator it is
     `config`, `store` and `writer`. It runs from its start again after a pause or a crash: what must not happen twice
     belongs into a `@task`.
 
-    `store` is the long-term store, `context_schema` the type of `context=`. `retry_policy` tries the function again;
-    tasks that have ended do not run again then. `timeout` is in seconds, for each attempt.
+    `store` is the long-term store, `context_schema` the type of `context=`, `cache` keeps results of tasks with a
+    `cache_policy`, and of the function if it has one itself. `retry_policy` tries the function again; tasks that have
+    ended do not run again then. `timeout` is in seconds (or a timedelta or `TimeoutPolicy`), for each attempt.
     """
 
     @dataclass(slots=True)
@@ -204,8 +220,10 @@ class entrypoint:  # noqa: N801 - reads as the decorator it is
         store: Any = None,
         *,
         context_schema: type | None = None,
-        retry_policy: RetryPolicy | None = None,
-        timeout: float | None = None,
+        cache: Any = None,
+        cache_policy: CachePolicy | None = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
         name: str | None = None,
     ) -> None:
         if inspect.isroutine(checkpointer):
@@ -214,6 +232,8 @@ class entrypoint:  # noqa: N801 - reads as the decorator it is
             "checkpointer": checkpointer,
             "store": store,
             "context_schema": context_schema,
+            "cache": cache,
+            "cache_policy": cache_policy,
             "retry_policy": retry_policy,
             "timeout": timeout,
             "name": name,

@@ -28,7 +28,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
     """A task's writes, as its node's policies say: kept ones, or those of an attempt, or its error handler's."""
     key = None
     if node.cache is not None and run.cache is not None:
-        given = planned.arg if planned.sent else run.view(node.schema, run.values)
+        given = planned.arg if planned.sent else run.graph.cached_by(run, node)
         key = key_of(node, run.graph.get_name(), given, runtime)
         kept = await run.cache.get(key, run.graph.all_types)
         if kept is not None:

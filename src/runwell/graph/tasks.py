@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import os
 import random
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property, partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from runwell.drivers.colour import callee
+from runwell.drivers.deadline import Deadline
 from runwell.effects import Call, Callee, Sleep
 from runwell.errors import GraphError, InvalidInput
 from runwell.graph.calls import calls_of, settled
 from runwell.graph.future import TaskFuture
 from runwell.graph.interrupts import interrupt_id
 from runwell.graph.node import INJECTED, injected
-from runwell.graph.policies import RetryPolicy
+from runwell.graph.node_cache import caller_of, identity, seen_in
+from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.recorded import Copier, copier_of, recorded
 from runwell.observe.context import CURRENT
-from runwell.observe.run import open_run
+from runwell.observe.run import dispatch_custom_event, open_run
+from runwell.ports.cache import FullKey
 from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
 from runwell.ports.saver import TaskRecord
 
@@ -68,7 +73,8 @@ class TaskFunction(Generic[P, R]):
         *,
         name: str | None = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
-        timeout: float | None = None,
+        cache_policy: CachePolicy | None = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
         check_arguments: bool = True,
     ) -> None:
         update_wrapper(self, checked_function(function, "@task"))
@@ -77,10 +83,12 @@ class TaskFunction(Generic[P, R]):
         if any(mark in self.name for mark in "|:"):
             raise GraphError(f"{self.name!r} cannot be a task's name.", hint="Avoid '|' and ':'.")
         self.retry = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else tuple(retry_policy or ())
-        self.timeout = timeout
+        self.cache = cache_policy
+        self.timeout = TimeoutPolicy.of(timeout)
         self.check_arguments = check_arguments
         self._callee: Callee[Any] = callee(function)
-        parameters = list(inspect.signature(function).parameters.values())
+        self._signature = inspect.signature(function)
+        parameters = list(self._signature.parameters.values())
         self._wants = {
             p.name: place if p.kind is p.POSITIONAL_OR_KEYWORD else len(parameters)
             for place, p in enumerate(parameters)
@@ -145,9 +153,9 @@ class TaskFunction(Generic[P, R]):
         return await self._kept(scope, args, kwargs, mark)
 
     async def _kept(self, scope: TaskScope, args: tuple[Any, ...], kwargs: dict[str, Any], mark: str | None) -> R:
-        run, runtime = scope.run, scope.runtime
+        run = scope.run
         try:
-            value = await settled(scope, self._work(runtime, args, kwargs, scope))
+            value = await self._cached(scope, args, kwargs)
         except Exception as error:
             error.add_note(f"in task {self.name!r} ({scope.task_id})")
             await run.keep_call(TaskRecord(scope.task_id, self.name, error=f"{type(error).__name__}: {error}"))
@@ -160,6 +168,46 @@ class TaskFunction(Generic[P, R]):
         if "updates" in run.modes and run.sink is not None:
             run.sink((run.ns, "updates", {self.name: value}))
         return value
+
+    async def _cached(self, scope: TaskScope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """The work, or what a cache has of it."""
+        run, runtime, key = scope.run, scope.runtime, None
+        if self.cache is not None and run.cache is not None:
+            key = self._cache_key(runtime, args, kwargs)
+            kept = await run.cache.get(key, run.graph.all_types | self.types)
+            if kept is not None:
+                dispatch_custom_event("task_cached", {"task": self.name, "task_id": scope.task_id})
+                return cast("R", kept[0][1])
+        value = await settled(scope, self._work(runtime, args, kwargs, scope))
+        if key is not None and self.cache is not None and not scope.asked:
+            await run.cache.set(key, [("return", value)], self.cache.ttl, run.graph.all_types | self.types)
+        return value
+
+    def _cache_key(self, runtime: Runtime[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> FullKey:
+        """As for a node: its code counts, on whose behalf the run acts, and without a `key_func` what it can see."""
+        from runwell.persistence.caches.keys import cache_key
+
+        assert self.cache is not None
+        code = self._code
+        if self.cache.key_func is not None:
+            return self._namespace, cache_key(code, caller_of(runtime), self.cache.key_func(*args, **kwargs))
+        bound = self._signature.bind(*args, **kwargs) if not self._wants else None
+        given = [args, kwargs] if bound is None else [bound.args, bound.kwargs]
+        knows = self._wants.keys() & {"runtime", "config"}
+        seen = seen_in(runtime) if knows else None
+        return self._namespace, cache_key(code, caller_of(runtime), given, runtime.context if knows else None, seen)
+
+    @cached_property
+    def _code(self) -> Any:
+        return identity(self.func) or os.urandom(12).hex()  # told from no other code: kept in this process alone
+
+    @property
+    def _namespace(self) -> tuple[str, ...]:
+        return ("tasks", self.func.__module__, getattr(self.func, "__qualname__", self.name))
+
+    def clear_cache(self, cache: Any) -> None:
+        """Forget what `cache` keeps of this task."""
+        cache.clear([self._namespace])
 
     async def _work(
         self,
@@ -179,8 +227,13 @@ class TaskFunction(Generic[P, R]):
                 None if sync is None else partial(sync, **kwargs), None if aio is None else partial(aio, **kwargs)
             )
         while True:
+            deadline = None
+            if self.timeout is not None:
+                deadline = Deadline(self.timeout.run_timeout, self.timeout.idle_timeout)
+                if deadline.idle is not None:
+                    runtime.pulse = deadline.beat
             try:
-                return cast("R", await Call(called, *args, timeout=self.timeout))
+                return cast("R", await Call(called, *args, timeout=deadline))
             except Exception as error:
                 policy = next((each for each in self.retry if each.retries(error)), None)
                 if policy is None or attempt >= policy.max_attempts:
@@ -238,7 +291,8 @@ def task(
     *,
     name: str | None = None,
     retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
-    timeout: float | None = None,
+    cache_policy: CachePolicy | None = None,
+    timeout: float | timedelta | TimeoutPolicy | None = None,
     check_arguments: bool = True,
 ) -> Callable[[Callable[P, Awaitable[R]] | Callable[P, R]], TaskFunction[P, R]]: ...
 def task(function: Any = None, /, **settings: Any) -> Any:
@@ -255,8 +309,10 @@ def task(function: Any = None, /, **settings: Any) -> Any:
     to be something that can be saved, if the run is saved. It may ask (`interrupt`), and take `runtime`, `config`,
     `store` and `writer` by name, unless the caller passes them. Called outside a run it just runs.
 
-    `timeout` is in seconds, for each attempt. `check_arguments=False` lets a call that goes on from its record have
-    other arguments than it had; otherwise that raises `CallOrderChanged`.
+    `timeout` bounds each attempt: seconds, a timedelta, or a `TimeoutPolicy`. `retry_policy` may be several: the first
+    that takes an error decides. `cache_policy` gives again what the task gave for the same arguments, also in other
+    runs, from the cache of the entrypoint or graph; its `key_func` is given the arguments. `check_arguments=False` lets
+    a call that goes on from its record have other arguments than it had; otherwise that raises `CallOrderChanged`.
     """
     if function is not None:
         return TaskFunction(function, **settings)
