@@ -36,7 +36,7 @@ INPUT, RESULT, SAVED, FINAL = "input", "result", "previous", "final"
 
 
 class _State(TypedDict, total=False):
-    """What a thread of an entrypoint holds: the last input, the last result, and whether another value is `previous`."""
+    """What a thread of an entrypoint holds. `final` says that `previous` is another value than the last result."""
 
     input: Any
     result: Any
