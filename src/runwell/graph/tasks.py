@@ -265,7 +265,7 @@ def _scope_inside(outer: TaskScope, place: str, name: str) -> TaskScope:
     scope.records, scope.inside, scope.prefix = outer.records, outer, f"{place}/"
     records, count = scope.records, 0
     while any(key.startswith("answer/") for key in records):
-        key = f"answer/{interrupt_id(scope, count)}"
+        key = f"answer/{interrupt_id(records, scope.place[1], place, count)}"
         if key not in records:
             break
         scope.answers.append(records[key])
