@@ -107,6 +107,13 @@ NAMES = {
         CommaSeparatedListOutputParser parse_tool_call PydanticOutputFunctionsParser MarkdownListOutputParser
         NumberedListOutputParser EnumOutputParser DatetimeOutputParser BooleanOutputParser RegexParser
         OutputFixingParser RetryOutputParser RetryWithErrorOutputParser""",
+    "persistence.checkpoints": """BaseCheckpointSaver empty_checkpoint CheckpointTuple Checkpoint CheckpointMetadata
+        DeltaChannelHistory ChannelVersions InMemorySaver MemorySaver SqliteSaver AsyncSqliteSaver PostgresSaver
+        AsyncPostgresSaver validate checkpointer_test""",
+    "persistence.stores": """InvalidNamespaceError BaseStore GetOp PutOp SearchOp ListNamespacesOp MatchCondition Op
+        Result AsyncBatchedBaseStore validate_op_namespace Item get_text_at_path TTLConfig InMemoryStore SqliteStore
+        AsyncSqliteStore PostgresStore AsyncPostgresStore""",
+    "persistence.caches": "BaseCache InMemoryCache SqliteCache RedisCache",
     "chat_history": "InMemoryChatMessageHistory BaseChatMessageHistory",
 }
 

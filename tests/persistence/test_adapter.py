@@ -82,7 +82,7 @@ class BaseCheckpointSaver:
     put_writes = get_tuple = list = delete_thread = put
 
 
-class AsyncForeign(BaseCheckpointSaver):
+class AsyncOnly:
     """The same, written in the other colour only, with versions that are text."""
 
     def __init__(self) -> None:
@@ -109,6 +109,10 @@ class AsyncForeign(BaseCheckpointSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         self.inner.delete_thread(thread_id)
+
+
+class AsyncForeign(AsyncOnly, BaseCheckpointSaver):
+    """With the plain methods of an abstract base."""
 
 
 class Half(Foreign):
@@ -165,6 +169,10 @@ class TestForeign(OnForeign):
     pass
 
 
+class TestAsyncOnly(OnForeign):
+    foreign = AsyncOnly
+
+
 class TestAsyncForeign(OnForeign):
     foreign = AsyncForeign
 
@@ -213,13 +221,18 @@ def test_a_graph_runs_pauses_and_goes_on() -> None:
 
         return {"items": [*state["items"], interrupt("name?")]}
 
-    for foreign in (Foreign, AsyncForeign, Half):
+    for foreign in (Foreign, AsyncForeign, AsyncOnly, Half):
         builder = StateGraph(State)
         builder.add_node("ask", ask)
         builder.add_edge(START, "ask")
         builder.add_edge("ask", END)
-        graph = builder.compile(checkpointer=SaverAdapter(foreign()))
+        graph = builder.compile(checkpointer=foreign())
+        assert isinstance(graph.checkpointer, SaverAdapter)
         config = {"configurable": {"thread_id": "t"}}
         assert "__interrupt__" in graph.invoke({"items": ["a"]}, config)
         assert asyncio.run(graph.ainvoke(Command(resume="Ann"), config)) == {"items": ["a", "Ann"]}
         assert next(iter(graph.get_state_history(config))).values["items"] == ["a", "Ann"]
+        graph.update_state(config, {"items": ["by hand"]})
+        assert graph.get_state(config).values == {"items": ["by hand"]}
+        graph.checkpointer.delete_thread("t")
+        assert graph.get_state(config).values == {}

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runwell.errors import UnserializableType, UsageError
+from runwell.errors import StorageError, UnserializableType, UsageError
 from runwell.persistence.stores import AsyncBatchedBaseStore, InMemoryStore, PostgresStore, SqliteStore
 from runwell.persistence.stores.fields import get_text_at_path
 from runwell.persistence.stores.filters import OPERATORS, matches
 from runwell.persistence.stores.namespaces import above, joined, split
 from runwell.persistence.stores.vectors import nearness
-from runwell.ports.store import BaseStore, GetOp, Op, Result
+from runwell.ports.store import BaseStore, GetOp, IndexConfig, Op, PutOp, Result
 from runwell.testing.postgres import PostgresServer
 from runwell.testing.stores import StoreSuite, WordEmbeddings
 
@@ -67,6 +67,71 @@ class TestPostgresStore(StoreSuite):
 
     def another_on_the_same_storage(self, store: BaseStore, **settings: Any) -> PostgresStore:
         return self.opened(self.urls[store], **settings)
+
+
+def words() -> IndexConfig:
+    return {"dims": WordEmbeddings.dims, "embed": WordEmbeddings()}
+
+
+@pytest.mark.integration
+def test_postgresql_compares_vectors_itself(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PostgresStore(postgres_url, index=words()) as store:
+        assert store.searches_in_database
+        monkeypatch.setattr("runwell.persistence.stores.store.nearness", None)  # what compares them here
+        texts = ("cats dogs", "cats", "rain sun sun", "tax law cats", "", "dogs")
+        store.batch([PutOp(("a",), f"{n}", {"text": text, "n": n}) for n, text in enumerate(texts * 80)])
+        found = store.search(("a",), query="cats", limit=3, offset=1)
+        assert [(item.value["text"], round(item.score or 0, 5)) for item in found] == [("cats", 1.0)] * 3
+        last = store.search(("a",), query="cats", filter={"n": 4}, limit=1)  # behind all pages
+        assert [(item.key, item.score) for item in last] == [("4", 0.0)]
+        assert store.database.rows("SELECT count(*) FROM runwell_vectors WHERE vector <> ''") == [(0,)]
+
+
+@pytest.mark.integration
+def test_vectors_stored_before_pgvector_was_there_are_found(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("runwell.persistence.stores.postgres.prepare", lambda connection: None)
+        without = PostgresStore(postgres_url, index=words())
+        without.put(("a",), "1", {"text": "cats dogs"})
+        assert not without.searches_in_database
+    with PostgresStore(postgres_url, index=words()) as store, without:
+        assert [item.key for item in store.search(("a",), query="cats")] == ["1"]
+        without.put(("a",), "2", {"text": "cats"})
+        found = [(item.key, round(item.score or 0, 5)) for item in store.search(("a",), query="cats")]
+        assert found == [("2", 1.0), ("1", 0.70711)]
+        without.put(("a",), "2", {"text": "tax"}, index=False)
+        assert [item.key for item in store.search(("a",), query="cats")] == ["1"]
+
+
+@pytest.mark.integration
+def test_vectors_of_another_model_say_so(postgres_url: str) -> None:
+    with PostgresStore(postgres_url, index=words()) as store:
+        store.put(("a",), "1", {"text": "cats"})
+    with (
+        PostgresStore(postgres_url, index={"dims": 2, "embed": lambda texts: [[1.0, 0.0] for _ in texts]}) as store,
+        pytest.raises(StorageError, match="vectors of 8 numbers, and the query has 2"),
+    ):
+        store.search(("a",), query="cats")
+
+
+@pytest.mark.integration
+def test_a_user_who_may_not_turn_pgvector_on_searches_all_the_same(postgres_server: PostgresServer) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE plain LOGIN")
+        connection.execute("CREATE DATABASE plain OWNER plain")
+    try:
+        url = psycopg.conninfo.make_conninfo(postgres_server.url, dbname="plain", user="plain")
+        with PostgresStore(url, index=words()) as store:
+            store.put(("a",), "1", {"text": "cats"})
+            store.put(("a",), "2", {"text": "tax"})
+            assert not store.searches_in_database
+            assert [item.key for item in store.search(("a",), query="cats", limit=1)] == ["1"]
+    finally:
+        with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+            connection.execute("DROP DATABASE plain")
+            connection.execute("DROP ROLE plain")
 
 
 class Async(BaseStore):

@@ -32,6 +32,7 @@ __all__ = [
     "TTLConfig",
     "check_label",
     "check_namespace",
+    "validate_op_namespace",
 ]
 
 Namespace = tuple[str, ...]
@@ -193,6 +194,10 @@ def check_namespace(namespace: Any, *, empty: bool = False, wild: bool = False) 
                 f'Namespace {namespace!r} has the label "*", which stands for any label in list_namespaces().',
                 hint="Use another label.",
             )
+
+
+validate_op_namespace = check_namespace
+"""By this name for stores of one's own."""
 
 
 class BaseStore:

@@ -39,15 +39,17 @@ class _Ask(Protocol):
 class SaverAdapter:
     """Makes a checkpointer for graphs here of one that was written for LangGraph.
 
-        graph = builder.compile(checkpointer=SaverAdapter(TheirSaver(...)))
+        graph = builder.compile(checkpointer=SaverAdapter(TheirSaver(...), allow=[Mine]))
 
-    It works in both colours, whichever the saver has. `allow` and `encryption` are as in runwell's own savers. What
-    such a saver cannot do stays so: each step stores every state key that changed as a whole, and only this process
-    notices when two runs write to one thread at once. Threads written by another framework cannot be read.
+    `compile(checkpointer=TheirSaver(...))` does so by itself, without settings. It works in both colours, whichever the
+    saver has. `allow` and `encryption` are as in runwell's own savers. What such a saver cannot do stays so: each step
+    stores every state key that changed as a whole, and only this process notices when two runs write to one thread at
+    once. Threads written by another framework cannot be read.
     """
 
     def __init__(self, saver: Any, *, allow: Iterable[type] = (), encryption: Cipher | None = None) -> None:
-        missing = [name for name in ("put", "put_writes", "get_tuple", "list") if not hasattr(saver, name)]
+        needed = ("put", "put_writes", "get_tuple", "list")
+        missing = [name for name in needed if not (hasattr(saver, name) or hasattr(saver, f"a{name}"))]
         if missing:
             raise InvalidInput(
                 f"SaverAdapter got a {type(saver).__name__}, which has no {', '.join(missing)}.",
@@ -312,6 +314,8 @@ def _config(thread: str, ns: str, checkpoint_id: str | None = None) -> dict[str,
 
 def _written(saver: Any, name: str) -> bool:
     """Whether the saver has the method itself, and not only from an abstract base."""
+    if name in getattr(saver, "__dict__", ()):
+        return True
     home = next((each for each in type(saver).__mro__ if name in vars(each)), None)
     return home is not None and home.__name__ != "BaseCheckpointSaver"
 

@@ -238,6 +238,11 @@ class PostgresDatabase:
         except self._psycopg.Error as error:
             raise self.failed(error) from error
 
+    @property
+    def ready(self) -> bool:
+        """Whether the tables are there for good, and not only in a transaction that may yet be rolled back."""
+        return self._ready
+
     def _migrate(self, connection: psycopg.Connection[Any]) -> None:
         version = self._version(connection)
         if version == len(self.migrations):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SearchItem,
         SearchOp,
         TTLConfig,
+        validate_op_namespace,
     )
 
 _HOME = {
@@ -49,6 +50,7 @@ _HOME = {
     "TTLConfig": "runwell.ports.store",
     "get_text_at_path": "runwell.persistence.stores.fields",
     "matches": "runwell.persistence.stores.filters",
+    "validate_op_namespace": "runwell.ports.store",
 }
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "TTLConfig",
     "get_text_at_path",
     "matches",
+    "validate_op_namespace",
 ]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from runwell.persistence.databases.postgres import PostgresDatabase
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.stores import sql
+from runwell.persistence.stores.pgvector import adopt, as_text, prepare
+from runwell.persistence.stores.store import PAGE
+from runwell.persistence.stores.vectors import other_model
 from runwell.ports.store import IndexConfig, TTLConfig
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ class PostgresStore(sql.SqlStore):
     `target`, `max_connections`, `setup()` and what happens when connections die are as in `PostgresSaver`. `index`
     turns semantic search on, `ttl` sets how long items live; `allow` lists classes of yours that values may hold,
     `encryption` encrypts values (not namespaces, keys and vectors).
+
+    Where the server has the extension pgvector, it compares vectors itself and gives only what was found; otherwise
+    each search reads all vectors below its namespace. `searches_in_database` says which it is.
     """
 
     next_written: ClassVar[str] = "nextval('runwell_written')"
@@ -40,6 +47,8 @@ class PostgresStore(sql.SqlStore):
         encryption: Cipher | None = None,
     ) -> None:
         super().__init__(index=index, ttl=ttl, allow=allow, encryption=encryption, workers=max_connections)
+        self._pgvector: str | None = None  # the schema it is in
+        self._prepared = False
         self.database = PostgresDatabase(
             target,
             room=sql.ROOM,
@@ -56,6 +65,19 @@ class PostgresStore(sql.SqlStore):
     def setup(self) -> None:
         """Make the tables, or bring them up to date. It also happens by itself at first use."""
         self.database.setup()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Find out, once, whether the server compares vectors."""
+        if self.index is not None and not self._prepared:
+            self._pgvector = self.database.run(lambda connection, again: prepare(connection), "together")
+            self._prepared = self.database.ready
+
+    @property
+    def searches_in_database(self) -> bool:
+        """Whether the server compares vectors (with pgvector). Asks it, the first time."""
+        self._prepare()
+        return self._pgvector is not None
 
     async def asetup(self) -> None:
         await self._worker.run(self.setup)
@@ -66,10 +88,54 @@ class PostgresStore(sql.SqlStore):
         self.database.close()
 
     def run(self, work: Callable[[], T], *, writes: bool) -> T:
+        self._prepare()
         return self.database.run(lambda connection, again: work(), "together" if writes else "snapshot")
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         return self.database.rows(query.replace("?", "%s"), *values)
+
+    # Vectors are of length 1 or 0, so the inner product, which pgvector gives with its sign turned, is the cosine.
+
+    def write_vectors(self, item: int, vectors: Sequence[bytes]) -> None:
+        if self._pgvector is None:
+            super().write_vectors(item, vectors)
+            return
+        query = f"""INSERT INTO runwell_vectors (item, place, vector, embedding)
+            SELECT ?, n.place - 1, '', n.text::{self._pgvector}.vector
+            FROM unnest(?::text[]) WITH ORDINALITY AS n (text, place)"""
+        self.rows(query, item, [as_text(vector) for vector in vectors])
+
+    def read_nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[Sequence[tuple[float, int]]]:
+        if self._pgvector is None:
+            yield from super().read_nearest(query, prefix, now, size)
+            return
+        below, values = self.below(prefix)
+        nearest = f"""SELECT max(-(v.embedding OPERATOR({self._pgvector}.<#>) ?::{self._pgvector}.vector)) AS score,
+                v.item, bool_or(v.embedding IS NULL) AS plain
+            FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
+            WHERE (i.expires_at IS NULL OR i.expires_at > ?){below}
+            GROUP BY v.item ORDER BY plain DESC, score DESC, v.item DESC LIMIT ? OFFSET ?"""
+        at, text = 0, as_text(query)
+        while True:
+            found = self._compared(nearest, text, now, *values, size, at, dims=len(query) // 4)
+            if found and found[0][2]:  # of a store that knew no pgvector
+                adopt(self.database.rows, self._pgvector)
+                found = self._compared(nearest, text, now, *values, size, at, dims=len(query) // 4)
+            yield [(score, item) for score, item, _ in found]
+            if len(found) < size:
+                return
+            at, size = at + size, PAGE
+
+    def _compared(self, query: str, *values: Any, dims: int) -> list[Any]:
+        from psycopg.errors import DataException
+
+        try:
+            return self.rows(query, *values)
+        except DataException as error:
+            lengths = [int(each) for each in re.findall(r"\d+", str(error)) if int(each) != dims]
+            if "dimensions" not in str(error) or not lengths:
+                raise
+            raise other_model(lengths[0], dims) from error
 
     # Locks are taken in one order, or not waited for, so that no two batches wait for each other.
 

@@ -78,7 +78,7 @@ class SqlStore(RowStore):
         """What a statement gives, within what `run` has begun."""
         raise NotImplementedError
 
-    def _below(self, prefix: str) -> tuple[str, list[str]]:
+    def below(self, prefix: str) -> tuple[str, list[str]]:
         return (" AND i.ns >= ? AND i.ns < ?", [prefix, above(prefix)]) if prefix else ("", [])
 
     def read_item(self, ns: str, key: str, now: float) -> ItemRow | None:
@@ -87,7 +87,7 @@ class SqlStore(RowStore):
         return ItemRow(*rows[0]) if rows else None
 
     def read_items(self, prefix: str, now: float, before: int | None, limit: int) -> list[ItemRow]:
-        below, values = self._below(prefix)
+        below, values = self.below(prefix)
         query = f"""SELECT {_COLUMNS} FROM runwell_items i WHERE {_LIVES}{below} AND i.written < ?
             ORDER BY i.written DESC LIMIT ?"""
         last = 2**62 if before is None else before
@@ -101,13 +101,13 @@ class SqlStore(RowStore):
         return rows
 
     def read_vectors(self, prefix: str, now: float) -> list[tuple[int, bytes]]:
-        below, values = self._below(prefix)
+        below, values = self.below(prefix)
         query = f"""SELECT v.item, v.vector FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
             WHERE {_LIVES}{below}"""
         return self.rows(query, now, *values)
 
     def read_namespaces(self, prefix: str, now: float) -> list[str]:
-        below, values = self._below(prefix)
+        below, values = self.below(prefix)
         query = f"SELECT DISTINCT i.ns FROM runwell_items i WHERE {_LIVES}{below}"
         return [ns for (ns,) in self.rows(query, now, *values)]
 
@@ -125,8 +125,12 @@ class SqlStore(RowStore):
         expires_at = None if ttl is None else now + ttl
         ((item,),) = self.rows(query, ns, key, value, now, now, ttl, expires_at)
         self.rows("DELETE FROM runwell_vectors WHERE item = ?", item)  # what it said before is not found any more
+        self.write_vectors(item, vectors)
+
+    def write_vectors(self, item: int, vectors: Sequence[bytes]) -> None:
+        """Store the vectors of an item that has none."""
         for place, vector in enumerate(vectors):
-            self.rows("INSERT INTO runwell_vectors VALUES (?, ?, ?)", item, place, vector)
+            self.rows("INSERT INTO runwell_vectors (item, place, vector) VALUES (?, ?, ?)", item, place, vector)
 
     def write_expiry(self, ids: Sequence[int], now: float) -> None:
         for some in _parts(ids):

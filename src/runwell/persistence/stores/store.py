@@ -85,6 +85,15 @@ class ItemRows:
         """(id of the item, vector) of everything embedded below the prefix."""
         raise NotImplementedError
 
+    def read_nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[Sequence[tuple[float, int]]]:
+        """(cosine, id of the item) of everything embedded below the prefix, the nearest first, in parts.
+
+        `size` is how many will be looked at, as far as is known. A database that can compare vectors does it itself.
+        """
+        ranked = nearness(query, self.read_vectors(prefix, now))
+        for at in range(0, len(ranked), PAGE):
+            yield ranked[at : at + PAGE]
+
     def read_namespaces(self, prefix: str, now: float) -> list[str]:
         """The joined namespaces below the prefix that hold items."""
         raise NotImplementedError
@@ -310,12 +319,12 @@ class RowStore(BaseStore, ItemRows):
         if op.limit == 0:
             return []
         prefix = joined(op.namespace_prefix)
+        size = min(PAGE, op.offset + op.limit) if not op.filter else PAGE
         candidates: Iterator[tuple[ItemRow, float | None]]
         if op.query is None:
-            size = min(PAGE, op.offset + op.limit) if not op.filter else PAGE
             candidates = self._newest(prefix, now, size)
         else:
-            candidates = self._nearest(vectors.queries[op.query], prefix, now)
+            candidates = self._nearest(vectors.queries[op.query], prefix, now, size)
         found: list[tuple[ItemRow, float | None]] = []
         skip = op.offset
         for row, score in candidates:
@@ -339,10 +348,8 @@ class RowStore(BaseStore, ItemRows):
                 return
             before, size = rows[-1].written, PAGE
 
-    def _nearest(self, query: bytes, prefix: str, now: float) -> Iterator[tuple[ItemRow, float]]:
-        ranked = nearness(query, self.read_vectors(prefix, now))
-        for at in range(0, len(ranked), PAGE):
-            page = ranked[at : at + PAGE]
+    def _nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[tuple[ItemRow, float]]:
+        for page in self.read_nearest(query, prefix, now, size):
             rows = {row.id: row for row in self.read_ids([owner for _, owner in page])}
             for score, owner in page:
                 if owner in rows:

@@ -14,7 +14,7 @@ from runwell.persistence.stores.fields import check_path
 from runwell.ports.embeddings import Embeddings
 from runwell.ports.store import IndexConfig
 
-__all__ = ["Index", "nearness"]
+__all__ = ["Index", "nearness", "other_model"]
 
 Vector = Sequence[float]
 
@@ -87,15 +87,20 @@ def nearness(query: bytes, stored: Iterable[tuple[int, bytes]]) -> list[tuple[fl
     rows = list(stored)
     for _, vector in rows:
         if len(vector) != len(query):
-            raise StorageError(
-                f"The store holds vectors of {len(vector) // 4} numbers, and the query has {len(query) // 4}.",
-                hint="They are of different models: put the items again with the one in use now.",
-            )
+            raise other_model(len(vector) // 4, len(query) // 4)
     best: dict[int, float] = {}
     for (owner, _), score in zip(rows, _cosines(query, [vector for _, vector in rows]), strict=True):
         if score > best.get(owner, -math.inf):
             best[owner] = score
     return sorted(((score, owner) for owner, score in best.items()), reverse=True)
+
+
+def other_model(stored: int, asked: int) -> StorageError:
+    """The error for vectors of different lengths."""
+    return StorageError(
+        f"The store holds vectors of {stored} numbers, and the query has {asked}.",
+        hint="They are of different models: put the items again with the one in use now.",
+    )
 
 
 def _cosines(query: bytes, vectors: list[bytes]) -> list[float]:
