@@ -16,6 +16,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   ├── UnsupportedByProvider     the provider cannot do what is asked
 │   ├── RunningLoop               a sync call that would block the thread it needs
 │   ├── InvalidNamespaceError     (also ValueError) a store's namespace that cannot be
+│   ├── CallOrderChanged          code that goes on from its record calls other tasks than it did before
 │   └── SandboxUnavailable        the sandbox that is asked for does not work on this machine
 ├── GraphError                    your graph: fix its definition (found by compile)
 ├── ModelFacingError              goes back to the model as a message
@@ -57,6 +58,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "BudgetExceeded",
+    "CallOrderChanged",
     "CheckpointCorrupt",
     "ContextOverflow",
     "ContextOverflowError",
@@ -243,6 +245,12 @@ class InvalidNamespaceError(UsageError, ValueError):
     """A namespace of a store that cannot be."""
 
     code = "RW114"
+
+
+class CallOrderChanged(UsageError):
+    """Code that runs again after a pause or crash does not make the calls of tasks that were recorded."""
+
+    code = "RW115"
 
 
 class SandboxUnavailable(UsageError):

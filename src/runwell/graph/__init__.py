@@ -8,6 +8,8 @@ app = graph.compile(checkpointer=InMemorySaver())
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from runwell.graph.builder import StateGraph
 from runwell.graph.channels import (
     BinaryOperatorAggregate,
@@ -31,6 +33,9 @@ from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Sen
 from runwell.ports.control import RunControl
 from runwell.ports.runtime import ExecutionInfo, Principal, Runtime
 
+if TYPE_CHECKING:
+    from runwell.graph.func import Entrypoint, TaskFuture, entrypoint, task
+
 __all__ = [
     "BinaryOperatorAggregate",
     "DeltaChannel",
@@ -52,6 +57,7 @@ __all__ = [
     "START",
     "Command",
     "CompiledStateGraph",
+    "Entrypoint",
     "GraphOutput",
     "Interrupt",
     "MessagesState",
@@ -65,11 +71,23 @@ __all__ = [
     "StateUpdate",
     "StreamMode",
     "StreamPart",
+    "TaskFuture",
     "add_messages",
+    "entrypoint",
     "get_config",
     "get_runtime",
     "get_store",
     "get_stream_writer",
     "interrupt",
     "record",
+    "task",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Entrypoint", "TaskFuture", "entrypoint", "task"):  # loaded when first used: most graphs have none
+        from runwell.graph import func
+
+        value = globals()[name] = getattr(func, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

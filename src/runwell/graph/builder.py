@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from runwell.errors import GraphError, nearest
+from runwell.graph.checking import RESERVED, problems_of
 from runwell.graph.node import Branch, Handler, Node
 from runwell.graph.plan import Blueprint, Join
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["StateGraph"]
 
 S = TypeVar("S")
-
-RESERVED = frozenset({START, END, "__interrupt__", "__input__", "__parent__"})
 
 
 class StateGraph(Generic[S]):
@@ -52,7 +51,8 @@ class StateGraph(Generic[S]):
         self.branches: dict[str, list[Branch]] = {}
         self.joint: dict[str, Branch] = {}
         self.deferred: set[str] = set()
-        self._schemas: list[StateSchema] = [self.schema, self.input, self.output]
+        self.defaults: dict[str, Any] = {}
+        self.schemas: list[StateSchema] = [self.schema, self.input, self.output]
 
     def add_node(
         self,
@@ -99,21 +99,32 @@ class StateGraph(Generic[S]):
         schema = self.schema
         if input_schema is not None:
             schema = StateSchema(input_schema)
-            self._schemas.append(schema)
+            self.schemas.append(schema)
         self.nodes[name] = Node.of(
             name,
             action,
             schema,
-            retry=_policies(name, retry_policy),
-            timeout=TimeoutPolicy.of(timeout),
-            cache=_one_of(name, "cache_policy", cache_policy, CachePolicy),
-            handler=Handler.of(name, error_handler) if error_handler is not None else None,
+            **_policies_of(name, retry_policy, cache_policy, timeout, error_handler),
             quiet=quiet,
             metadata=dict(metadata or {}),
             destinations=tuple(destinations),
+            labels=dict(destinations) if isinstance(destinations, Mapping) else {},
         )
         if defer:
             self.deferred.add(name)
+        return self
+
+    def set_node_defaults(
+        self,
+        *,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
+        error_handler: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Policies for every node that has none of its own, whenever it is added. What is left out stays as it was."""
+        given = _policies_of("(defaults)", retry_policy, cache_policy, timeout, error_handler)
+        self.defaults.update({name: policy for name, policy in given.items() if policy})
         return self
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
@@ -139,7 +150,9 @@ class StateGraph(Generic[S]):
         `path` sees the state with this task's changes. With `joint` it is asked once, with the state after the whole
         step, however many tasks of `source` ran in it.
         """
-        ends = dict(path_map) if isinstance(path_map, Mapping) else {n: n for n in path_map} if path_map else None
+        ends: dict[Any, str] | None = None
+        if path_map is not None:
+            ends = dict(path_map) if isinstance(path_map, Mapping) else {name: name for name in path_map}
         branch = Branch.of(path, ends)
         if any(known.name == branch.name for known in self.branches.get(source, ())):
             branch.name = f"{branch.name}_{len(self.branches[source])}"
@@ -200,7 +213,7 @@ class StateGraph(Generic[S]):
         `interrupt_before`/`interrupt_after` pause at these nodes ("*": all). `extra="ignore"` drops unknown input keys
         instead of refusing them.
         """
-        problems = self._problems()
+        problems = problems_of(self)
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
         if extra not in ("forbid", "ignore"):
             problems.append(f'extra is {extra!r}; it is "forbid" or "ignore"')
@@ -229,7 +242,7 @@ class StateGraph(Generic[S]):
 
     def _blueprint(self) -> Blueprint:
         channels: dict[str, Any] = {}
-        for schema in reversed(self._schemas):
+        for schema in reversed(self.schemas):
             for key, channel in schema.channels.items():
                 if key not in channels or channel.reducer is not None or schema is self.schema:
                     channels[key] = channel
@@ -247,77 +260,24 @@ class StateGraph(Generic[S]):
                 problems.append(f"a breakpoint names {name!r}, which is not a node{nearest(name, self.nodes)}")
         return frozenset(names)
 
-    def _conditional(self) -> list[tuple[str, Branch]]:
+    @property
+    def conditional(self) -> list[tuple[str, Branch]]:
+        """All conditional edges, each with the node that it starts at."""
         every = [(source, branch) for source, branches in self.branches.items() for branch in branches]
         return [*every, *self.joint.items()]
 
-    def _problems(self) -> list[str]:
-        problems: list[str] = []
-        sources = {*self.nodes, START}
-        targets = {*self.nodes, END}
-        if not self.nodes:
-            problems.append("it has no nodes")
-        for start, end in [*self.edges, *((source, join.target) for join in self.joins for source in join.sources)]:
-            if start not in sources:
-                problems.append(f"the edge {start!r} → {end!r} starts at an unknown node{nearest(start, sources)}")
-            if end not in targets:
-                problems.append(f"the edge {start!r} → {end!r} leads to an unknown node{nearest(end, targets)}")
-        for source, branch in self._conditional():
-            if source not in sources:
-                problems.append(f"a conditional edge starts at {source!r}, an unknown node{nearest(source, sources)}")
-            for end in (branch.ends or {}).values():
-                if end not in targets:
-                    problems.append(
-                        f"the conditional edge {branch.name!r} from {source!r} may lead to {end!r}, "
-                        f"an unknown node{nearest(end, targets)}"
-                    )
-        if self.nodes and not any(start == START for start, _ in self.edges) and START not in self.branches:
-            problems.append("nothing leads from START to a node: add_edge(START, ...)")
-        elif not problems:
-            problems.extend(f"node {name!r} cannot be reached from START" for name in self._unreachable())
-        return problems
 
-    def _unreachable(self) -> list[str]:
-        """Nodes no edge leads to. Where code may jump anywhere that cannot be told, and none is reported."""
-        leads: dict[str, set[str]] = {}
-        anywhere = False
-        for start, end in self.edges:
-            leads.setdefault(start, set()).add(end)
-        for join in self.joins:
-            for source in join.sources:
-                leads.setdefault(source, set()).add(join.target)
-        for source, branch in self._conditional():
-            leads.setdefault(source, set()).update(self.nodes if branch.ends is None else branch.ends.values())
-        for node in self.nodes.values():
-            leads.setdefault(node.name, set()).update(node.destinations)
-            anywhere = anywhere or self._may_jump(node)
-        if anywhere:
-            return []
-        seen, todo = {START}, [START]
-        while todo:
-            for target in leads.get(todo.pop(), ()):
-                if target not in seen:
-                    seen.add(target)
-                    todo.append(target)
-        return [name for name in self.nodes if name not in seen]
-
-    @staticmethod
-    def _may_jump(node: Node) -> bool:
-        """Whether the node's code could return a Command: its names mention the class, or it cannot be read."""
-        if node.subgraph is not None:  # what is inside may jump out
-            return any(StateGraph._may_jump(inner) for inner in node.subgraph.nodes.values())
-        if node.flow is not None:
-            return True
-        function = node.callee.sync or node.callee.aio
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
-        return code is None or "Command" in code.co_names
-
-
-def _policies(name: str, given: Any) -> tuple[RetryPolicy, ...]:
-    policies = () if given is None else tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    for policy in policies:
+def _policies_of(name: str, retry: Any, cache: Any, timeout: Any, handler: Any) -> dict[str, Any]:
+    """A node's policies, checked, under the names that the node has them by."""
+    retries = () if retry is None else tuple(retry) if isinstance(retry, (list, tuple)) else (retry,)
+    for policy in retries:
         _one_of(name, "retry_policy", policy, RetryPolicy)
-    return policies
+    return {
+        "retry": retries,
+        "cache": _one_of(name, "cache_policy", cache, CachePolicy),
+        "timeout": TimeoutPolicy.of(timeout),
+        "handler": None if handler is None else Handler.of(name, handler),
+    }
 
 
 def _one_of(name: str, keyword: str, given: Any, kind: type) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from typing_extensions import Unpack, is_typeddict
 
@@ -21,8 +21,6 @@ from runwell.graph.schema import Channel
 from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.streaming import (
     INLINE,
-    INTERRUPT,
-    STOPPED,
     GraphOutput,
     MessagesHandler,
     StreamMode,
@@ -30,6 +28,7 @@ from runwell.graph.streaming import (
     inherit,
     shaped,
 )
+from runwell.graph.updates import as_update
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
     from runwell.graph.builder import StateGraph
     from runwell.graph.managed import Managed
+    from runwell.graph.node import Node
     from runwell.observe.run import Run as Observed
     from runwell.runnables.graph_view import Graph
 
@@ -116,13 +116,13 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.output_schema = builder.output
         self.context_schema = builder.context_schema
         self.channels: dict[str, Channel] = blueprint.channels
-        self.nodes = dict(builder.nodes)
+        self.nodes = {name: node.with_defaults(builder.defaults) for name, node in builder.nodes.items()}
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
         self.store = store
         self.cache = checked_cache(cache)
         self.cache_calls = CacheCalls(cache) if cache else None
-        self.managed: dict[str, Managed] = {name: m for each in builder._schemas for name, m in each.managed.items()}
+        self.managed: dict[str, Managed] = {name: m for each in builder.schemas for name, m in each.managed.items()}
         self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.tracked)
         self.budget: Any = None
         """What nodes find in `runtime.budget`."""
@@ -158,6 +158,33 @@ class CompiledStateGraph(Runnable[Any, Any]):
     def saver_calls(self) -> SaverCalls | None:
         own = self.checkpointer is not None and not isinstance(self.checkpointer, bool)
         return SaverCalls(self.checkpointer, self.all_types) if own else None
+
+    # -- what a caller sees of the state
+
+    output_is_state: ClassVar[bool] = True
+
+    def output_of(self, values: dict[str, Any]) -> Any:
+        """What a run gives, from all values."""
+        channels = self.output_schema.channels
+        if len(channels) == len(self.channels):
+            return dict(values)
+        return {name: value for name, value in values.items() if name in channels}
+
+    def shown_of(self, values: dict[str, Any]) -> Any:
+        """What a snapshot of the state shows."""
+        return {name: value for name, value in values.items() if name in self.shown}
+
+    def input_of(self, run: Run, node: str) -> Any:
+        """What a node of a run is given."""
+        return run.view(self.nodes[node].schema, run.values)
+
+    def cached_by(self, run: Run, node: Node) -> Any:
+        """What makes two runs of a node the same."""
+        return self.input_of(run, node.name)
+
+    def update_of(self, writes: list[Write]) -> Any:
+        """What a node gave, from its writes."""
+        return as_update(writes)
 
     # -- running
 
@@ -333,7 +360,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
         from runwell.persistence.serialization import reachable_types
 
         types = set(self.types)
-        for schema in (*(each.type for each in self.builder._schemas), self.context_schema):
+        for schema in (*(each.type for each in self.builder.schemas), self.context_schema):
             types |= reachable_types(schema)
         return frozenset(types)
 
@@ -539,13 +566,7 @@ def _reading(options: StreamOptions) -> tuple[tuple[str, ...], Callable[[Any], A
 
 def _given(output: Any, options: RunOptions) -> Any:
     """A run's output in the form the caller asked for."""
-    if options.get("version") != "v2":
-        return output
-    return GraphOutput(
-        {name: value for name, value in output.items() if name not in (INTERRUPT, STOPPED)},
-        tuple(output.get(INTERRUPT, ())),
-        output.get(STOPPED),
-    )
+    return GraphOutput.of(output) if options.get("version") == "v2" else output
 
 
 def _awaited(put: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from runwell.ports.command import END, START, Command
+from runwell.graph.said import jumps_of, leads_of, may_jump
+from runwell.ports.command import END, START
 from runwell.runnables.graph_view import Edge, Graph
 
 if TYPE_CHECKING:
@@ -62,11 +63,11 @@ def _edges(graph: CompiledStateGraph) -> Iterator[Edge]:
             known += [Edge(source, target, label, True) for target, label in _choices(graph, branch)]
         if source != START:
             node = graph.nodes[source]
-            jumps = node.destinations or tuple(_annotated(_action(node), Command))
+            jumps = jumps_of(node)
             drawn = {edge.target for edge in known}
-            known += [Edge(source, target, None, True) for target in jumps if target not in drawn]
+            known += [Edge(source, target, node.labels.get(target), True) for target in jumps if target not in drawn]
             if not known:  # nothing follows it, as far as anyone can tell
-                known = [Edge(source, END, None, node.flow is None and graph.builder._may_jump(node))]
+                known = [Edge(source, END, None, node.flow is None and may_jump(node))]
         yield from known
 
 
@@ -76,25 +77,5 @@ def _choices(graph: CompiledStateGraph, branch: Branch) -> Iterator[tuple[str, s
         for answer, target in branch.ends.items():
             yield target, None if answer == target else str(answer)
         return
-    said = [name for name in _annotated(branch.callee.sync or branch.callee.aio) if name == END or name in graph.nodes]
+    said = [name for name in leads_of(branch) if name == END or name in graph.nodes]
     yield from ((name, None) for name in (said or [*graph.nodes, END]))
-
-
-def _annotated(function: Callable[..., Any] | None, inside: Any = None) -> Iterator[str]:
-    """The texts in `Literal`s of a return annotation; with `inside` only those in `inside[...]`."""
-    function = getattr(function, "func", function)
-    if not hasattr(function, "__annotations__"):
-        function = getattr(function, "__call__", None)  # noqa: B004
-    try:
-        hint = get_type_hints(function).get("return") if function is not None else None
-    except (NameError, TypeError, AttributeError):  # a name that only a type checker knows: nothing is said
-        return
-    waiting = [(hint, inside is None)]
-    while waiting:
-        one, within = waiting.pop(0)
-        if isinstance(one, str):
-            if within:
-                yield one
-            continue
-        within = within or get_origin(one) is inside
-        waiting += [(argument, within) for argument in get_args(one)]

@@ -21,6 +21,7 @@ from runwell.errors import (
     Signal,
     nearest,
 )
+from runwell.graph.calls import settled
 from runwell.graph.guard import guarded
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.nesting import leave
@@ -30,7 +31,7 @@ from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, p
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
 from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
-from runwell.graph.updates import as_update, node_writes
+from runwell.graph.updates import node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import END, Command, Interrupt, Send
@@ -106,6 +107,7 @@ class Run:
         "stop",
         "subgraphs",
         "thread_id",
+        "token",
         "unkept",
         "values",
     )
@@ -152,6 +154,7 @@ class Run:
         self.pending: Commit | None = None
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
+        self.token = ""
         self.hits: set[str] = set()
         """Tasks whose results came out of the cache."""
         self.control: RunControl | None = None
@@ -159,6 +162,13 @@ class Run:
         """The number of the last step that the limit permits, once steps are taken."""
         self.owned: dict[Any, Any] = {}
         """What belongs to this run and ends with it, by whose it is."""
+
+    @property
+    def run_id(self) -> str:
+        """Names this run among all; for one inside another that is saved, the same when its task runs again."""
+        if not self.token:
+            self.token = os.urandom(8).hex()
+        return self.token
 
     # -- the whole run
 
@@ -168,11 +178,11 @@ class Run:
         found = self.owned.get(key)
         return self.owned.setdefault(key, make()) if found is None else found
 
-    async def flow(self, given: Any) -> dict[str, Any]:
+    async def flow(self, given: Any) -> Any:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
         try:
             going_on = await open_thread(self, given)
-            if "values" in self.modes:
+            if "values" in self.modes and self.graph.output_is_state:
                 await self._emit("values", self._output())
             interrupts = await self._steps(going_on)
         except GraphDrained as drained:
@@ -194,19 +204,18 @@ class Run:
                     await Call(Callee(self.owned.popitem()[1].close, None), shield=True)
                 if self.nested:
                     leave(self)
-        output = self._output()
-        if interrupts:
-            if self.nested:
-                raise GraphInterrupt(interrupts)
-            output[INTERRUPT] = interrupts
-        return output
+        if not interrupts:
+            return self._output()
+        if self.nested:
+            raise GraphInterrupt(interrupts)
+        return self._unfinished(INTERRUPT, interrupts)
 
     async def _stopped(self, drained: GraphDrained) -> dict[str, Any]:
         """The result of a run that was asked to stop: the state so far, and that it is not the end."""
         mark = {"reason": drained.reason, "next": [task.node for task in self.next]}
         if "updates" in self.modes:
             await self._emit("updates", {STOPPED: mark})
-        return {**self._output(), STOPPED: mark}
+        return self._unfinished(STOPPED, mark)
 
     async def _steps(self, going_on: bool) -> list[Interrupt]:
         blueprint, taken = self.graph.blueprint, 0
@@ -238,7 +247,7 @@ class Run:
                 if "updates" in self.modes:
                     await self._emit("updates", {INTERRUPT: tuple(interrupts)})
                 if "values" in self.modes:
-                    await self._emit("values", {**self._output(), INTERRUPT: tuple(interrupts)})
+                    await self._emit("values", self._unfinished(INTERRUPT, tuple(interrupts)))
                 return interrupts
             await self._advance(done, waiting)
             taken += 1
@@ -308,7 +317,9 @@ class Run:
         runtime = self.base
         if node.wants or node.own_runtime or self.saver is not None:
             runtime = runtime.at(
-                ExecutionInfo(self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1)
+                ExecutionInfo(
+                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, run_id=self.run_id
+                )
             )
         scope = self.scope_of(planned, runtime)
         record = self.records.get(planned.id) if self.records else None
@@ -321,15 +332,14 @@ class Run:
             ambient = CURRENT.get()
             observed = None
             if ambient is not None and ambient.handlers:
-                observed = open_run("node", node.name, planned.arg if planned.sent else self.values)
+                config: Any = {"metadata": node.metadata} if node.metadata else None
+                observed = open_run("node", node.name, planned.arg if planned.sent else self.values, config)
             if observed is None:
-                writes = await run_node(node, planned, runtime, scope)
+                writes = await settled(scope, run_node(node, planned, runtime, scope))
             else:
                 with observed:
-                    writes = await run_node(node, planned, runtime, scope)
-                    observed.end(as_update(writes))
-            if scope.pause is not None:
-                raise scope.pause  # the node caught everything, or returned in a `finally`
+                    writes = await settled(scope, run_node(node, planned, runtime, scope))
+                    observed.end(self.graph.update_of(writes))
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise
@@ -353,7 +363,7 @@ class Run:
 
     async def _tell(self, node: Node, scope: TaskScope, writes: list[Write]) -> None:
         """Stream what a task gave."""
-        update = as_update(writes)
+        update = self.graph.update_of(writes)
         if "updates" in self.modes and (update is not None or not node.quiet):
             cached = {"__metadata__": {"cached": True}} if scope.task_id in self.hits else {}
             await self._emit("updates", {node.name: update, **cached})
@@ -381,8 +391,17 @@ class Run:
             return
         if self.durability == "sync":
             await self._keep_now(record)
-        else:
-            self.unkept.append(record)  # its checkpoint may not be on disk yet
+        else:  # its checkpoint may not be on disk yet
+            if scope.calls is not None and not record.done:
+                mine = (f"{scope.task_id}:t", f"{scope.task_id}:b")
+                self.unkept.extend(call for id_, call in self.records.items() if id_.startswith(mine))
+            self.unkept.append(record)
+
+    async def keep_call(self, record: TaskRecord) -> None:
+        """Keep how the call of a `@task` ended, as soon as it has."""
+        self.records[record.task_id] = record
+        if self.saver is not None and self.durability == "sync":
+            await self.saver.save_task(self.thread_id, self.ns, self.head, record)
 
     async def _keep_now(self, record: TaskRecord) -> None:
         assert self.saver is not None
@@ -617,11 +636,12 @@ class Run:
     async def _emit(self, mode: str, chunk: Any) -> None:
         await Emit((self.ns, mode, chunk))
 
-    def _output(self) -> dict[str, Any]:
-        channels = self.graph.output_schema.channels
-        if len(channels) == len(self.graph.channels):
-            return dict(self.values)
-        return {name: value for name, value in self.values.items() if name in channels}
+    def _unfinished(self, mark: str, what: Any) -> dict[str, Any]:
+        """The output of a run that has not come to its end: the state so far, and why."""
+        return {**(self._output() if self.graph.output_is_state else {}), mark: what}
+
+    def _output(self) -> Any:
+        return self.graph.output_of(self.values)
 
 
 def _merged(first: Commit, second: Commit) -> Commit:

@@ -28,7 +28,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
     """A task's writes, as its node's policies say: kept ones, or those of an attempt, or its error handler's."""
     key = None
     if node.cache is not None and run.cache is not None:
-        given = planned.arg if planned.sent else run.view(node.schema, run.values)
+        given = planned.arg if planned.sent else run.graph.cached_by(run, node)
         key = key_of(node, run.graph.get_name(), given, runtime)
         kept = await run.cache.get(key, run.graph.all_types)
         if kept is not None:
@@ -40,6 +40,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
     except Exception as error:
         if node.handler is None:
             raise
+        scope.calls = None
         return await _handled(run, node, planned, runtime, error)
     if key is not None and node.cache is not None and run.cache is not None and not scope.asked:
         # what a person answered is an answer to this run's question alone
@@ -54,6 +55,8 @@ async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime
         try:
             return await _attempt(run, node, planned, runtime, scope)
         except Exception as error:
+            if scope.calls is not None:
+                await scope.calls.failed(error)
             if isinstance(error, NodeTimeoutError) and node.timeout is not None:
                 outcome = "abandoned" if error.abandoned else "cancelled"
                 record_decision("F2", outcome, f"node {node.name!r}: {error.kind} of {error.limit:g} s", "code")
@@ -67,7 +70,7 @@ async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime
             await Sleep(wait)
             attempt += 1
             scope.asked = scope.children = 0
-            scope.pause = None
+            scope.pause = scope.calls = None
             runtime.execution_info.attempt = attempt
 
 

@@ -73,6 +73,7 @@ def record(key: str, make: Any) -> Any:
     scope = CURRENT_TASK.get()
     if scope is None:
         return make()
+    key = scope.prefix + key
     if key not in scope.records:
         scope.records[key] = make()
     return scope.records[key]

@@ -89,6 +89,8 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
             raise _shared(graph.get_name(), run.ns)
         outer.memories[run.ns] = (outer.step, scope.task_id)
         outer.busy.add(run.ns)
+    if run.saver is None and scope.runtime.execution_info.task_id:
+        run.token = f"{scope.runtime.idempotency_key}.{count}"
     run.pick = outer.picks.pop(run.ns, None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,14 +21,38 @@ INJECTED = ("runtime", "config", "writer", "store", "previous")
 """Parameters a node may declare, by name, beside the state."""
 
 
-def bind_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of `INJECTED` a callable declares; the state is its first parameter and not among them."""
+def bind_parameters(function: Callable[..., Any], *, first: bool = False) -> tuple[str, ...]:
+    """Which of `INJECTED` a callable declares; the state is its first parameter and not among them, unless `first`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin without signature
         return ()
-    rest = parameters[1:] if parameters and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY else parameters
+    skip = not first and parameters and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
+    rest = parameters[1:] if skip else parameters
     return tuple(p.name for p in rest if p.name in INJECTED and p.kind is not p.POSITIONAL_ONLY)
+
+
+def _by_name(node: str, function: Callable[..., Any]) -> bool | None:
+    """For a function whose first parameter is one of `INJECTED`: whether it takes the state, by that name. Else None.
+
+    Raises GraphError for a function that can take nothing at all.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a builtin without signature
+        return None
+    if not parameters:
+        raise GraphError(
+            f"Node {node!r} is {function!r}, which takes no parameter.",
+            hint="A node takes the state: def node(state), and by name any of runtime, config, writer, store.",
+        )
+    if next(iter(parameters)) not in INJECTED:
+        return None
+    return "state" in parameters
+
+
+def _called(function: Callable[..., Any], with_state: bool, state: Any, **given: Any) -> Any:
+    return function(state=state, **given) if with_state else function(**given)
 
 
 def injected(wants: Sequence[str], runtime: Runtime[Any]) -> dict[str, Any]:
@@ -130,7 +154,13 @@ class Node:
     quiet: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+
+    def with_defaults(self, policies: dict[str, Any]) -> Node:
+        """This node with these policies where it has none of its own."""
+        missing = {name: policy for name, policy in policies.items() if not getattr(self, name)}
+        return replace(self, **missing) if missing else self
 
     def __post_init__(self) -> None:
         self.guarded = bool(self.retry or self.timeout or self.cache or self.handler)
@@ -151,8 +181,17 @@ class Node:
                 f"Node {name!r} is {action!r}, which cannot be called.",
                 hint="Give a function of the state (plain or async), a runnable, or a compiled graph.",
             )
-        wants = () if runnable else bind_parameters(action)
-        return cls(name, callee(action), schema, wants=wants, **settings)
+        if runnable:
+            return cls(name, callee(action), schema, **settings)
+        called = callee(action)
+        by_name = _by_name(name, action)
+        if by_name is not None:
+            called = Callee(
+                None if called.sync is None else partial(_called, called.sync, by_name),
+                None if called.aio is None else partial(_called, called.aio, by_name),
+                cheap=called.cheap,
+            )
+        return cls(name, called, schema, wants=bind_parameters(action, first=by_name is not None), **settings)
 
     def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
         """The callable with this task's injected values; no frame of ours stands in between."""

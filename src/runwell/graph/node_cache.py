@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runwell.graph.node import Node
     from runwell.ports.runtime import Runtime
 
-__all__ = ["CacheCalls", "checked_cache", "key_of", "namespace_of"]
+__all__ = ["CacheCalls", "caller_of", "checked_cache", "identity", "key_of", "namespace_of", "seen_in"]
 
 _log = logging.getLogger("runwell.cache")
 PLACES = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns"})
@@ -84,6 +84,18 @@ def namespace_of(graph: str, node: str) -> Namespace:
     return ("nodes", graph, node)
 
 
+def caller_of(runtime: Runtime[Any]) -> Any:
+    """On whose behalf a run acts, as plain values."""
+    principal = runtime.principal
+    return None if principal is None else (principal.id, principal.tenant, tuple(sorted(principal.roles)))
+
+
+def seen_in(runtime: Runtime[Any]) -> dict[str, Any]:
+    """What code that takes `config` can see in it."""
+    configurable = runtime.config.get("configurable") or {}
+    return {name: value for name, value in configurable.items() if name not in PLACES}
+
+
 def key_of(node: Node, graph: str, given: Any, runtime: Runtime[Any]) -> FullKey:
     """The key of one run of a node. Raises UnserializableType for an input that cannot be told from others.
 
@@ -93,17 +105,13 @@ def key_of(node: Node, graph: str, given: Any, runtime: Runtime[Any]) -> FullKey
 
     policy = node.cache
     assert policy is not None
-    principal = runtime.principal
-    who = None if principal is None else (principal.id, principal.tenant, tuple(sorted(principal.roles)))
+    who = caller_of(runtime)
     code = _code_of(node)
     try:
         if policy.key_func is not None:
             key = cache_key(code, who, policy.key_func(given))
         else:
-            seen = {}
-            if "config" in node.wants:
-                configurable = runtime.config.get("configurable") or {}
-                seen = {name: value for name, value in configurable.items() if name not in PLACES}
+            seen = seen_in(runtime) if "config" in node.wants else {}
             key = cache_key(code or _here_only(node), who, given, runtime.context, seen)
     except UnserializableType as error:
         error.add_note(f"for the cache of node {node.name!r} of graph {graph!r}")

@@ -10,6 +10,7 @@ from runwell.graph.interrupts import answers_for, interrupt_id
 from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
+from runwell.graph.recorded import CALL, FRESH
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import START, Command, Interrupt, Overwrite
 from runwell.ports.saver import Checkpoint, TaskRecord
@@ -82,21 +83,24 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
     if run.pick is not None and run.saver is not None:
         newest = await run.saver.load(run.thread_id, run.ns, None)
         if newest is not None and newest.id != found.id:  # going on from the past: a branch of its own
-            run.records = {id_: _unanswered(r) for id_, r in run.records.items() if _repeats(run, r)}
+            run.records = {id_: _unanswered(r) for id_, r in run.records.items() if _repeats(r)}
             follow(run)
             begin_branch(run, found)
             await run.save_checkpoint("fork", {}, parent=found.id, expect=newest.id, carry=True)
 
 
-def _repeats(run: Run, record: TaskRecord) -> bool:
-    """Whether a branch can take a task over as it stands: it is done, or waits for its very first answer.
+def _repeats(record: TaskRecord) -> bool:
+    """Whether a branch can take a task over as it stands: it is done, or waits for its very first answers.
 
-    A graph that the task called looks after its own answers.
+    A graph that the task called looks after its own answers. A `@task` is done only if nothing had been answered.
     """
+    if CALL in record.records:
+        return record.done and bool(record.records[FRESH])
     if record.done or (children_of(record) and not record.answers):
         return True
-    first = interrupt_id(record.records, run.ns, record.task_id, 0)
-    return len(record.interrupts) == 1 and record.interrupts[0].id == first
+    asked = {question.id for question in record.interrupts}
+    answered = {key.removeprefix("answer/") for key in record.records if key.startswith("answer/")}
+    return bool(asked) and not record.answers and answered <= asked
 
 
 async def _take_command(run: Run, command: Command[Any]) -> None:

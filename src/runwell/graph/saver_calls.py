@@ -15,11 +15,12 @@ __all__ = ["SaverCalls"]
 class SaverCalls:
     """A saver's methods as effects, each in whatever colour the saver has it, with the graph's own types allowed."""
 
-    __slots__ = ("_commit", "_history", "_load", "_save_task", "saver", "types")
+    __slots__ = ("_commit", "_history", "_load", "_save_task", "copier", "saver", "types")
 
     def __init__(self, saver: Any, types: frozenset[type]) -> None:
         self.saver = saver
         self.types = types
+        self.copier: Any = None
         self._commit = _method(saver, "commit")
         self._save_task = _method(saver, "save_task")
         self._load = _method(saver, "load")

@@ -73,9 +73,17 @@ class GraphOutput:
     """What `invoke(version="v2")` gives: the state, the open questions of a run that paused, and the reason and
     what comes next of one that was stopped (None: it was not)."""
 
-    value: dict[str, Any]
+    value: Any
     interrupts: tuple[Interrupt, ...] = ()
     stopped: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, output: Any) -> GraphOutput:
+        """From what `invoke` gives otherwise."""
+        if not isinstance(output, dict) or not (INTERRUPT in output or STOPPED in output):
+            return cls(output)
+        value = {name: value for name, value in output.items() if name not in (INTERRUPT, STOPPED)}
+        return cls(value, tuple(output.get(INTERRUPT, ())), output.get(STOPPED))
 
 
 def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool, parts: bool = False) -> Any:
@@ -86,8 +94,8 @@ def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool, parts: bo
         if parts:
             part = {"type": mode, "ns": path, "data": chunk}
             if mode == "values":
-                part["interrupts"] = tuple(chunk.get(INTERRUPT, ()))
-                part["data"] = {name: value for name, value in chunk.items() if name != INTERRUPT}
+                output = GraphOutput.of(chunk)
+                part["data"], part["interrupts"] = output.value, output.interrupts
             return part
         return (path, mode, chunk) if several else (path, chunk)
     return (mode, chunk) if several else chunk
@@ -158,7 +166,9 @@ class MessagesHandler:
         if message.id is None:
             message = with_id(message, new_id())
         self.seen.add(message.id)
-        items.append((scope.run.ns, "messages", (message, metadata_of(scope, tags, {}))))
+        items.append(
+            (scope.run.ns, "messages", (message, metadata_of(scope, tags, scope.run.graph.nodes[scope.node].metadata)))
+        )
         return message
 
 

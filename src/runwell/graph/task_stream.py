@@ -10,7 +10,6 @@ from runwell.effects import Emit, Now
 from runwell.errors import GraphDrained, GraphInterrupt, ParentCommand
 from runwell.graph.plan import Write
 from runwell.graph.snapshot import config_of
-from runwell.graph.updates import as_update
 from runwell.ports.command import Interrupt
 from runwell.ports.saver import Commit, PlannedTask
 
@@ -25,7 +24,7 @@ TELLS_SAVED = frozenset({"checkpoints", "debug"})
 
 async def told(run: Run, planned: PlannedTask, alone: bool) -> list[Write]:
     """Run a task, and stream that it begins and how it ends."""
-    state = planned.arg if planned.sent else run.view(run.graph.nodes[planned.node].schema, run.values)
+    state = planned.arg if planned.sent else run.graph.input_of(run, planned.node)
     await _tell(run, "task", {"id": planned.id, "name": planned.node, "input": state})
     try:
         writes = await run._task(planned, alone)
@@ -41,7 +40,7 @@ async def told(run: Run, planned: PlannedTask, alone: bool) -> list[Write]:
     except Exception as error:
         await _ended(run, planned, error=f"{type(error).__name__}: {error}")
         raise
-    await _ended(run, planned, result=as_update(writes))
+    await _ended(run, planned, result=run.graph.update_of(writes))
     return writes
 
 
@@ -53,7 +52,7 @@ async def _ended(
     result: Any = None,
     interrupts: Sequence[Interrupt] = (),
 ) -> None:
-    facts = {"id": planned.id, "name": planned.node, "error": error, "result": result or {}}
+    facts = {"id": planned.id, "name": planned.node, "error": error, "result": {} if result is None else result}
     if planned.id in run.hits:
         facts["cached"] = True
     await _tell(run, "task_result", {**facts, "interrupts": list(interrupts)})
@@ -61,12 +60,11 @@ async def _ended(
 
 async def tell_saved(run: Run, commit: Commit) -> None:
     """Stream the checkpoint that was saved, as `get_state` would show it."""
-    shown = run.graph.shown
     parent = commit.parent_id
     facts: dict[str, Any] = {
         "config": config_of(commit.thread_id, commit.ns, commit.id),
         "parent_config": config_of(commit.thread_id, commit.ns, parent) if parent else None,
-        "values": {name: value for name, value in run.values.items() if name in shown},
+        "values": run.graph.shown_of(run.values),
         "metadata": {**commit.metadata, "source": commit.source, "step": commit.step},
         "next": [task.node for task in commit.next],
         "tasks": [{"id": task.id, "name": task.node, "interrupts": [], "state": None} for task in commit.next],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UsageError
-from runwell.ports.runtime import CURRENT_TASK, Runtime, StreamWriter, TaskScope
+from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, StreamWriter, TaskScope
 
 __all__ = ["get_config", "get_runtime", "get_store", "get_stream_writer"]
 
@@ -22,7 +22,13 @@ def _scope(asked: str) -> TaskScope:
 
 def get_runtime() -> Runtime[Any]:
     """The runtime of the node or tool this runs in."""
-    return _scope("get_runtime").runtime
+    scope = _scope("get_runtime")
+    run = scope.run
+    if run is not None and not scope.runtime.execution_info.task_id:  # nobody had asked for its place
+        scope.runtime = scope.runtime.at(
+            ExecutionInfo(run.thread_id, run.head, run.ns, scope.task_id, scope.node, run.step + 1, run_id=run.run_id)
+        )
+    return scope.runtime
 
 
 def get_stream_writer() -> StreamWriter:

@@ -42,6 +42,7 @@ class ExecutionInfo:
     node: str = ""
     step: int = 0
     attempt: int = 1
+    run_id: str = ""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,8 @@ class Runtime(Generic[C]):
 
     `context` is what the caller gave as `context=`. `store` is the long-term store or None. `previous` is
     the value an `@entrypoint` returned last on this thread. `idempotency_key` names this task of this
-    step of this thread: the same after a crash and resume. `control` is the caller's `RunControl`, if any; `budget` the
+    step of this thread: the same in every attempt and after a crash and resume, and another in every run that nothing
+    saves. `control` is the caller's `RunControl`, if any; `budget` the
     agent's, inside one.
     """
 
@@ -73,7 +75,8 @@ class Runtime(Generic[C]):
     @property
     def idempotency_key(self) -> str:
         info = self.execution_info
-        return f"{info.thread_id}:{info.checkpoint_id}:{info.task_id}"
+        place = f"{info.thread_id}:{info.checkpoint_id}" if info.checkpoint_id is not None else info.run_id
+        return f"{place}:{info.task_id}"
 
     def at(self, place: ExecutionInfo) -> Runtime[C]:
         """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
@@ -93,18 +96,23 @@ class TaskScope:
     `answers` are the values already given to this task's interrupts, in order. `asked` counts the
     interrupts reached so far. `records` are results kept from an earlier attempt, by key; what the attempt
     adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called,
-    `pause` the pause that was asked for, which holds even if the node's code swallows it.
+    `pause` the pause that was asked for, which holds even if the node's code swallows it. `calls` are the `@task`s it
+    has called; the scope of such a task is `inside` that of its caller, shares its records and keeps its own under
+    `prefix`.
     """
 
     __slots__ = (
         "answers",
         "asked",
+        "calls",
         "can_pause",
         "children",
         "in_process",
+        "inside",
         "node",
         "pause",
         "place",
+        "prefix",
         "records",
         "run",
         "runtime",
@@ -126,6 +134,9 @@ class TaskScope:
         self.run: Any = None
         self.children = 0
         self.pause: BaseException | None = None
+        self.calls: Any = None
+        self.inside: TaskScope | None = None
+        self.prefix = ""
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)

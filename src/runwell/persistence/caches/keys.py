@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from runwell.errors import UnserializableType
+from runwell.messages.convert import MESSAGE_TYPES
 from runwell.messages.history import MessageList
+from runwell.messages.record import to_record
 from runwell.persistence.serialization.codec import Codec
 from runwell.persistence.serialization.kinds import Kind, Refused
 from runwell.persistence.serialization.objects import can_be_allowed, object_kind, type_id
 
-__all__ = ["cache_key"]
+__all__ = ["CallCodec", "cache_key", "call_key"]
 
 
 def cache_key(*args: Any, **kwargs: Any) -> str:
@@ -61,9 +64,34 @@ class _Lenient(Codec):
             return kind
 
 
+class CallCodec(Codec):
+    """Packs values whose types are allowed, messages without their ids, which code may give at random."""
+
+    def __init__(self, allowed: Iterable[type]) -> None:
+        super().__init__(allowed)
+        for cls in MESSAGE_TYPES.values():
+            self._kinds[cls] = self.kind_of(cls)._replace(parts=_without_id)
+
+
+def _without_id(message: Any) -> list[Any]:
+    parts = to_record(message)
+    parts[1] = None
+    return parts
+
+
 @lru_cache(maxsize=1)
 def _codec() -> _Lenient:
     return _Lenient(())
+
+
+def call_key(value: Any, codec: CallCodec) -> str | None:
+    """As `cache_key` of one value, in which ids of messages do not count; None for what the codec does not take."""
+    from hashlib import blake2b
+
+    try:
+        return blake2b(codec.pack(_ordered(value, codec, 0)), digest_size=12).hexdigest()
+    except (Refused, RecursionError, UnserializableType):
+        return None
 
 
 _UNORDERED = frozenset({dict, set, frozenset})

@@ -63,12 +63,21 @@ class Serializer:
         self._cipher = encryption
         self._codecs: dict[frozenset[type], Codec] = {frozenset(): Codec(self._allow)}
 
+    @property
+    def allowed(self) -> frozenset[type]:
+        """Your own classes that it takes."""
+        return self._allow
+
+    def allowing(self, types: frozenset[type]) -> frozenset[type]:
+        """Those, and those of `types` that can be saved."""
+        return self._allow | {cls for cls in types if can_be_allowed(cls)}
+
     def _codec(self, types: frozenset[type]) -> Codec:
         codec = self._codecs.get(types)
         if codec is None:
             if len(self._codecs) > 256:  # graphs built on the fly: start over rather than grow without end
                 self._codecs = {frozenset(): self._codecs[frozenset()]}
-            codec = Codec(self._allow | {cls for cls in types if can_be_allowed(cls)})
+            codec = Codec(self.allowing(types))
             self._codecs[types] = codec
         return codec
 
