@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from runwell.drivers.threads import _idle as IDLE
 from runwell.errors import GraphError, InvalidUpdateError, NodeTimeoutError
 from runwell.graph import (
     END,
@@ -285,6 +286,40 @@ def test_a_nested_graph_within_its_timeout_gives_its_result_and_streams(run: Any
     app = alone(inner, timeout=20).compile()
     items = run.stream(app, EMPTY, subgraphs=True, stream_mode="updates")
     assert [(len(path), update) for path, update in items] == [(1, {"a": {"log": ["inner"]}}), (0, items[0][1])]
+
+
+class Counting(InMemorySaver):
+    """Counts what it is given to save."""
+
+    commits = 0
+
+    def commit(self, *given: Any, **more: Any) -> None:
+        self.commits += 1
+        super().commit(*given, **more)
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["as a node", "called by a node"])
+def test_a_nested_graph_that_was_given_up_saves_nothing_afterwards(run: Any, thread: Any, called: bool) -> None:
+    released, ended, saver = threading.Event(), threading.Event(), Counting()
+
+    def stuck(state: State) -> Any:
+        released.wait(20)
+        ended.set()
+        return {"log": ["late"]}
+
+    inner = alone(stuck).add_node("b", lambda s: {"log": ["b"]}).add_edge("a", "b").compile()
+    node = (lambda state: inner.invoke(state)) if called else inner
+    app = alone(node, timeout=0.2, error_handler=degraded).compile(saver)
+    assert run.invoke(app, EMPTY, thread)["log"] == ["degraded"]
+    before = saver.commits
+    released.set()
+    assert ended.wait(20)
+    workers = [each for each in threading.enumerate() if each.name == "runwell-worker"]
+    deadline = time.monotonic() + 20
+    while any(each not in IDLE for each in workers) and time.monotonic() < deadline:
+        time.sleep(0.001)  # until the thread that was given up has nothing more to do
+    assert saver.commits == before
+    assert run.state(app, thread).values == {"log": ["degraded"]}
 
 
 @pytest.mark.parametrize("colour", ["plain", "async"])

@@ -59,7 +59,7 @@ async def in_worker(function: Callable[..., T], *args: Any) -> T:
     try:
         outcome = await ended
     except asyncio.CancelledError:
-        group.cancel()
+        group.abandon()
         raise
     finally:
         group.detach()

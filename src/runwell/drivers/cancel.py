@@ -48,10 +48,11 @@ class Cancellable(Protocol):
 class CancelGroup:
     """Cancels its members, now and later. Member of the group that is current where it is made."""
 
-    __slots__ = ("_members", "_parent", "cancelled")
+    __slots__ = ("_abandoned", "_members", "_parent", "cancelled")
 
     def __init__(self) -> None:
         self.cancelled = False
+        self._abandoned = False
         self._members: set[Cancellable] = set()
         self._parent = CANCEL.get()
         if self._parent is not None:
@@ -70,6 +71,16 @@ class CancelGroup:
         """Its work has ended: the group above need not know it any more."""
         if self._parent is not None:
             self._parent.discard(self)
+
+    def abandon(self) -> None:
+        """Cancel; nobody waits for what its threads still do. They begin nothing more, not even what is shielded."""
+        self._abandoned = True
+        self.cancel()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether this group, or one around it, was given up."""
+        return self._abandoned or (self._parent is not None and self._parent.abandoned)
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -121,10 +121,10 @@ class SyncDriver:
     def _call(self, effect: Call[Any]) -> Any:
         group = CANCEL.get()
         if group is not None:
+            if group.cancelled and (not effect.shield or group.abandoned):
+                raise RunCancelled()  # of one that was given up nothing more is saved, behind who went on without it
             if effect.shield:
                 return self._shielded(effect, group)
-            if group.cancelled:
-                raise RunCancelled()
         callee = effect.callee
         if effect.timeout is not None:
             return self._call_limited(effect, callee, effect.timeout)
@@ -183,7 +183,8 @@ class SyncDriver:
             group.settle()
             raise
         if outcome is None:
-            group.cancel()
+            group.abandon()
+            group.settle()  # async work inside ends before who called goes on
             raise timed_out(callee, deadline)
         return outcome.unwrap()
 

@@ -451,7 +451,8 @@ class Run:
 
     async def finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:
         """A node's return as writes, and where its conditional edges lead."""
-        return await self.routed(node, node_writes(self.graph, node.name, result), runtime)
+        writes = node_writes(self.graph, node.name, result)
+        return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
 
     async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
         """Writes of a node with where its conditional edges lead."""
