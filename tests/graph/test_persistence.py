@@ -13,7 +13,6 @@ from runwell.errors import (
     InvalidInput,
     InvalidResume,
     NoCheckpointer,
-    ThreadBusy,
     UnserializableType,
     UsageError,
 )
@@ -138,19 +137,6 @@ def test_going_on_without_input_runs_what_is_left(run: Any, saver: Any, thread: 
 def test_nothing_to_go_on_with_is_an_error(run: Any, saver: Any, thread: Any) -> None:
     with pytest.raises(InvalidInput, match="nothing to continue"):
         run.invoke(chain(saver, step("a")), None, thread)
-
-
-def test_run_19_a_second_writer_is_refused_and_stores_nothing(saver: Any, thread: Any) -> None:
-    inner = chain(saver, step("inner"))
-
-    def meanwhile(state: Log) -> Any:
-        if state["log"] == ["0"]:
-            inner.invoke({"log": ["other"]}, {"configurable": {"thread_id": "t"}})
-        return {"log": ["mine"]}
-
-    with pytest.raises(ThreadBusy):
-        chain(saver, meanwhile).invoke({"log": ["0"]}, thread)
-    assert saver.load("t").values == {"log": ["0", "other", "inner"]}
 
 
 def test_d6_a_value_that_may_not_be_saved_is_refused_naming_key_and_type(run: Any, saver: Any, thread: Any) -> None:

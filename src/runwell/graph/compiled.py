@@ -48,6 +48,7 @@ __all__ = ["CompiledStateGraph", "RunOptions", "StreamOptions"]
 
 Config = Mapping[str, Any] | None
 DURABILITY = ("sync", "async", "exit")
+ON_BUSY = ("raise", "wait", "take")
 
 
 class RunOptions(TypedDict, total=False):
@@ -57,7 +58,9 @@ class RunOptions(TypedDict, total=False):
     this run ("*": all). `durability`: `"sync"` (default) saves a step before the next begins, `"async"` while the
     next runs, `"exit"` only at the end. `answer_interrupts(interrupt)` answers questions in process instead of
     pausing. `version="v2"` gives a `GraphOutput` (`value`, `interrupts`), and a stream of `StreamPart`s.
-    `control` can stop the run between steps; `principal` says on whose behalf it acts.
+    `control` can stop the run between steps; `principal` says on whose behalf it acts. `on_busy` is for a thread that
+    another run has: `"raise"` (default) raises ThreadBusy before anything runs, `"wait"` waits for its end, `"take"`
+    takes the thread over, and that run stops at its next save.
     """
 
     context: Any
@@ -68,6 +71,7 @@ class RunOptions(TypedDict, total=False):
     durability: Literal["sync", "async", "exit"]
     answer_interrupts: Callable[[Any], Any]
     version: Literal["v1", "v2"]
+    on_busy: Literal["raise", "wait", "take"]
 
 
 class StreamOptions(RunOptions, total=False):
@@ -306,6 +310,9 @@ class CompiledStateGraph(Runnable[Any, Any]):
         run.durability = options.get("durability") or "sync"
         if run.durability not in DURABILITY:
             raise InvalidInput(f"durability is {run.durability!r}.", hint=f"It is one of {DURABILITY}.")
+        run.on_busy = options.get("on_busy") or "raise"
+        if run.on_busy not in ON_BUSY:
+            raise InvalidInput(f"on_busy is {run.on_busy!r}.", hint=f"It is one of {ON_BUSY}.")
         run.answer_in_process = options.get("answer_interrupts")
         run.control, principal = options.get("control"), options.get("principal")
         for option, value, kind in (("control", run.control, RunControl), ("principal", principal, Principal)):

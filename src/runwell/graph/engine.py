@@ -80,6 +80,7 @@ class Run:
         "can_pause",
         "control",
         "durability",
+        "fence",
         "graph",
         "head",
         "hits",
@@ -94,6 +95,7 @@ class Run:
         "nested",
         "next",
         "ns",
+        "on_busy",
         "origins",
         "owned",
         "pending",
@@ -117,6 +119,9 @@ class Run:
         self.base: Runtime[Any] = Runtime()
         self.saver: SaverCalls | None = None
         self.thread_id: str | None = None
+        self.on_busy = "raise"
+        self.fence: int | None = None
+        """What the saver fences this run's saves with; a nested run in the same saver has the outer one's."""
         self.ns = ""
         self.pick: str | None = None
         """The checkpoint the caller named, if any."""
@@ -180,7 +185,10 @@ class Run:
 
     async def flow(self, given: Any) -> Any:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
+        taken: int | None = None
         try:
+            if self.saver is not None and not self.nested:
+                taken = self.fence = await self.saver.take(self.thread_id, self.on_busy)
             going_on = await open_thread(self, given)
             if "values" in self.modes and self.graph.output_is_state:
                 await self._emit("values", self._output())
@@ -200,10 +208,14 @@ class Run:
             try:
                 await self._settle()
             finally:
-                while self.owned:
-                    await Call(Callee(self.owned.popitem()[1].close, None), shield=True)
-                if self.nested:
-                    leave(self)
+                try:
+                    while self.owned:
+                        await Call(Callee(self.owned.popitem()[1].close, None), shield=True)
+                finally:
+                    if self.nested:
+                        leave(self)
+                    if taken is not None and self.saver is not None:
+                        await self.saver.release(self.thread_id, taken)
         if not interrupts:
             return self._output()
         if self.nested:
@@ -297,6 +309,7 @@ class Run:
             if error is None:
                 results[task.id] = outcome.value
             elif isinstance(error, GraphInterrupt):
+                error.__traceback__ = None  # its frames would keep alive whoever drives the run
                 waiting.extend(error.interrupts)
                 paused = True
             elif isinstance(error, GraphDrained):
@@ -401,14 +414,14 @@ class Run:
         """Keep how the call of a `@task` ended, as soon as it has."""
         self.records[record.task_id] = record
         if self.saver is not None and self.durability == "sync":
-            await self.saver.save_task(self.thread_id, self.ns, self.head, record)
+            await self.save_record(self.head, record)
 
     async def _keep_now(self, record: TaskRecord) -> None:
         assert self.saver is not None
         if self.durability == "exit":
             await self._settle()
         self.records[record.task_id] = record
-        await self.saver.save_task(self.thread_id, self.ns, self.head, record)
+        await self.save_record(self.head, record)
 
     async def _settle(self) -> None:
         """Save a commit that was put off."""
@@ -602,6 +615,7 @@ class Run:
             next=self.next,
             joins=self.joins,
             metadata=metadata,
+            fence=self.fence,
         )
         if self.durability == "exit":
             previous, self.pending = self.pending, None
@@ -617,13 +631,17 @@ class Run:
             self.head = commit.id
         if carry:
             for record in self.records.values():
-                await self.saver.save_task(self.thread_id, self.ns, commit.id, record)
+                await self.save_record(commit.id, record)
         if not TELLS_SAVED.isdisjoint(self.modes) and self.durability != "exit":
             await tell_saved(self, commit)
 
     async def _save(self, commit: Commit) -> None:
         assert self.saver is not None
         await self.saver.commit(commit)
+
+    async def save_record(self, checkpoint_id: str | None, record: TaskRecord) -> None:
+        assert self.saver is not None
+        await self.saver.save_task(self.thread_id, self.ns, checkpoint_id, record, self.fence)
 
     # -- breakpoints and streaming
 

@@ -68,8 +68,7 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
     if mode is None or mode is False:
         run.ns = call + (f".{count}" if count else "")
         if mode is None and outer.saver is not None:
-            types = outer.saver.types | graph.all_types
-            run.saver, run.thread_id = SaverCalls(outer.saver.saver, types), outer.thread_id
+            _share(run, outer, graph)
     else:
         if mode is not True:
             run.saver, run.thread_id = graph.saver_calls, outer.thread_id or _thread(scope)
@@ -79,8 +78,7 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
                 hint="Compile the outer graph with a checkpointer, or this one with None.",
             )
         else:
-            types = outer.saver.types | graph.all_types
-            run.saver, run.thread_id = SaverCalls(outer.saver.saver, types), outer.thread_id
+            _share(run, outer, graph)
         run.ns = f"{outer.ns}|{scope.node}+{graph.name}"
         run.call = f"{call}#{count}" if outer.saver is not None else os.urandom(8).hex()
         run.metadata = {**run.metadata, "call": run.call, CALLED_IN: branch_of(outer)}
@@ -92,6 +90,13 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
     if run.saver is None and scope.runtime.execution_info.task_id:
         run.token = f"{scope.runtime.idempotency_key}.{count}"
     run.pick = outer.picks.pop(run.ns, None)
+
+
+def _share(run: Run, outer: Run, graph: CompiledStateGraph) -> None:
+    """Save where the outer run saves, and be given up with it: both carry its attempt."""
+    assert outer.saver is not None
+    run.saver = SaverCalls(outer.saver.saver, outer.saver.types | graph.all_types)
+    run.thread_id, run.fence = outer.thread_id, outer.fence
 
 
 def _thread(scope: TaskScope) -> str:
@@ -218,14 +223,15 @@ def _not_inside(graph: CompiledStateGraph, ns: str, here: str) -> InvalidConfig:
     )
 
 
-async def reopen(graph: CompiledStateGraph, calls: SaverCalls, thread_id: str, ns: str) -> None:
+async def reopen(graph: CompiledStateGraph, calls: SaverCalls, thread_id: str, ns: str, fence: int | None) -> None:
     """After a change by hand inside: the tasks around it ask no more what they asked before it, and run again."""
     for above, task, _, _ in await way_down(graph, calls, thread_id, ns, None):
         kept = calls_at(graph, calls, above)
         found = await kept.load(thread_id, above, None)
         for record in found.tasks if found is not None else ():
             if found is not None and record.task_id == task and not record.done:
-                await kept.save_task(thread_id, above, found.id, replace(record, interrupts=[]))
+                fenced = fence if kept.saver is calls.saver else None
+                await kept.save_task(thread_id, above, found.id, replace(record, interrupts=[]), fenced)
 
 
 def leave(run: Run) -> None:

@@ -168,14 +168,13 @@ def open_questions(run: Run) -> list[Interrupt]:
 
 async def _keep_answers(run: Run, given: dict[str, Any], actor: str | None) -> None:
     """Save answers before anything runs on them, so that a crash does not lose them."""
-    assert run.saver is not None
     for record in run.records.values():
         mine = [question for question in record.interrupts if question.id in given]
         if mine:
             for question in mine:
                 record.records[f"answer/{question.id}"] = given[question.id]
                 record.records[f"actor/{question.id}"] = actor
-            await run.saver.save_task(run.thread_id, run.ns, run.head, record)
+            await run.save_record(run.head, record)
 
 
 def match_answers(run: Run) -> None:

@@ -6,16 +6,23 @@ from functools import partial
 from typing import Any
 
 from runwell.drivers.colour import is_async
-from runwell.effects import Call, Callee
+from runwell.effects import Call, Callee, Sleep
+from runwell.errors import ThreadBusy
 from runwell.ports.saver import Checkpoint, Commit, TaskRecord
 
 __all__ = ["SaverCalls"]
+
+GRACE_S = 0.3
+"""How long a busy thread is asked for again before it counts as busy: a run whose stream was just dropped by its
+reader, or that has just told of a pause, is still letting it go."""
+FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.5
+""" and how often, at first and in the long run."""
 
 
 class SaverCalls:
     """A saver's methods as effects, each in whatever colour the saver has it, with the graph's own types allowed."""
 
-    __slots__ = ("_commit", "_history", "_load", "_save_task", "copier", "saver", "types")
+    __slots__ = ("_commit", "_history", "_load", "_release", "_save_task", "_take", "copier", "saver", "types")
 
     def __init__(self, saver: Any, types: frozenset[type]) -> None:
         self.saver = saver
@@ -25,25 +32,63 @@ class SaverCalls:
         self._save_task = _method(saver, "save_task")
         self._load = _method(saver, "load")
         self._history = _method(saver, "history")
+        self._take = _method(saver, "take") if hasattr(saver, "take") and hasattr(saver, "release") else None
+        self._release = _method(saver, "release") if self._take is not None else None
 
     async def commit(self, commit: Commit) -> None:
         await Call(self._commit, commit, self.types, shield=True)
 
-    async def save_task(self, thread_id: str | None, ns: str, checkpoint_id: str | None, record: TaskRecord) -> None:
-        await Call(self._save_task, thread_id, ns, checkpoint_id, record, self.types, shield=True)
+    async def save_task(
+        self,
+        thread_id: str | None,
+        ns: str,
+        checkpoint_id: str | None,
+        record: TaskRecord,
+        fence: int | None = None,
+    ) -> None:
+        fenced = () if fence is None else (fence,)
+        await Call(self._save_task, thread_id, ns, checkpoint_id, record, self.types, *fenced, shield=True)
+
+    async def take(self, thread_id: str | None, on_busy: str) -> int | None:
+        """Begin to run a thread: the attempt that everything saved carries, or None where the saver knows none.
+
+        Raises ThreadBusy when another run has the thread. `on_busy="wait"` waits until it is free, `"take"` takes it.
+        """
+        if self._take is None:
+            return None
+        callee, pause, left = self._take, FIRST_LOOK_S, GRACE_S
+        if on_busy == "take":
+            callee = _with(callee, {"force": True})
+        while True:
+            try:
+                attempt: int = await Call(callee, thread_id, shield=True)
+            except ThreadBusy as busy:
+                if not busy.retryable or (on_busy == "raise" and left <= 0):
+                    raise
+            else:
+                return attempt
+            await Sleep(pause)
+            left -= pause
+            pause = min(pause * 2, LAST_LOOK_S)
+
+    async def release(self, thread_id: str | None, attempt: int) -> None:
+        assert self._release is not None
+        await Call(self._release, thread_id, attempt, shield=True)
 
     async def load(self, thread_id: str | None, ns: str, checkpoint_id: str | None) -> Checkpoint | None:
         found: Checkpoint | None = await Call(self._load, thread_id, ns, checkpoint_id, self.types)
         return found
 
     async def history(self, thread_id: str, ns: str, options: dict[str, Any]) -> list[Checkpoint]:
-        called = self._history
-        bound = Callee[Any](
-            None if called.sync is None else partial(called.sync, **options, types=self.types),
-            None if called.aio is None else partial(called.aio, **options, types=self.types),
-            cheap=called.cheap,
-        )
-        return list(await Call(bound, thread_id, ns))
+        return list(await Call(_with(self._history, {**options, "types": self.types}), thread_id, ns))
+
+
+def _with(called: Callee[Any], options: dict[str, Any]) -> Callee[Any]:
+    return Callee(
+        None if called.sync is None else partial(called.sync, **options),
+        None if called.aio is None else partial(called.aio, **options),
+        cheap=called.cheap,
+    )
 
 
 def _method(saver: Any, name: str) -> Callee[Any]:

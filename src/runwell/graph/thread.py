@@ -86,7 +86,7 @@ async def update(
     graph: CompiledStateGraph, config: Mapping[str, Any], values: Any, as_node: str | None
 ) -> dict[str, Any]:
     """Save a change made by hand, as if `as_node` had returned it."""
-    return await _change(graph, config, [StateUpdate(values, as_node)])
+    return await _change_all(graph, config, [[StateUpdate(values, as_node)]])
 
 
 async def bulk_update(
@@ -106,14 +106,32 @@ async def bulk_update(
                 f"Superstep {at} of bulk_update_state() has {len(updates)} updates, and not all say which node's.",
                 hint="StateUpdate(values, as_node) for each.",
             )
-    place: Mapping[str, Any] = config
-    for updates in supersteps:
-        place = await _change(graph, place, [StateUpdate(*each) for each in updates])
-    return dict(place)
+    return await _change_all(graph, config, [[StateUpdate(*each) for each in updates] for updates in supersteps])
+
+
+async def _change_all(
+    graph: CompiledStateGraph, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
+) -> dict[str, Any]:
+    """A checkpoint for each superstep, while nothing else runs on the thread."""
+    _, _, thread_id, _, _ = _place(graph, config)
+    calls = graph.saver_calls
+    assert calls is not None
+    attempt = await calls.take(thread_id, "raise")
+    try:
+        for updates in supersteps:
+            config = await _change(graph, config, updates, calls, attempt)
+        return dict(config)
+    finally:
+        if attempt is not None:
+            await calls.release(thread_id, attempt)
 
 
 async def _change(
-    graph: CompiledStateGraph, config: Mapping[str, Any], updates: Sequence[StateUpdate]
+    graph: CompiledStateGraph,
+    config: Mapping[str, Any],
+    updates: Sequence[StateUpdate],
+    outermost: SaverCalls,
+    attempt: int | None,
 ) -> dict[str, Any]:
     """One checkpoint with updates as if their nodes had run together."""
     inner, calls, thread_id, ns, pick = _place(graph, config)
@@ -125,6 +143,7 @@ async def _change(
     outer, graph = graph, inner
     run = Run(graph)
     run.saver, run.thread_id, run.ns = calls, thread_id, ns
+    run.fence = attempt if calls.saver is outermost.saver else None
     found = await calls.load(thread_id, ns, pick)
     if pick is not None and found is None:
         raise InvalidInput(
@@ -171,8 +190,7 @@ async def _change(
     )
     assert run.head is not None
     if ns:
-        assert outer.saver_calls is not None
-        await reopen(outer, outer.saver_calls, thread_id, ns)
+        await reopen(outer, outermost, thread_id, ns, attempt)
     return config_of(thread_id, ns, run.head)
 
 

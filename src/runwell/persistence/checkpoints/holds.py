@@ -12,7 +12,13 @@ __all__ = ["gone", "new_holder"]
 
 def new_holder() -> str:
     """A name for one run of this process: unlike any other, and telling which process on which machine it is of."""
-    return f"{_machine()} {os.getpid()} {_started(os.getpid())} {os.urandom(8).hex()}"
+    return f"{_process(os.getpid())} {os.urandom(8).hex()}"
+
+
+@lru_cache(maxsize=1)
+def _process(pid: int) -> str:
+    """This process, as holders name it. Read once: a forked child has another number."""
+    return f"{_machine()} {pid} {_started(pid)}"
 
 
 def gone(holder: str) -> bool:

@@ -130,7 +130,6 @@ class BaseCheckpointSaver(ThreadKeeping):
         checkpoint_id: str,
         record: TaskRecord,
         types: frozenset[type] = NO_TYPES,
-        *,
         fence: int | None = None,
     ) -> None:
         """Keep a task's result beside its checkpoint; a second record for the same task replaces the first.
