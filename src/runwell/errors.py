@@ -499,9 +499,13 @@ class LimitError(RunwellError):
 
 
 class BudgetExceeded(LimitError):
-    """An agent's budget is used up; everything finished is saved."""
+    """An agent's budget is used up; everything finished is saved.
+
+    `owner` is the budget's meter: an agent may have run into its own, or into one that it shares.
+    """
 
     code = "RW701"
+    owner: Any = None
 
 
 class GraphRecursionError(LimitError, RecursionError):

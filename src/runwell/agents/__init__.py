@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from runwell.agents.create_agent import create_agent
-from runwell.agents.limits import AgentLimits, Budget
-from runwell.agents.middleware.middleware import AgentMiddleware
-from runwell.agents.state import AgentState
-from runwell.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from typing import TYPE_CHECKING, Any
+
+from runwell.agents.create_agent import create_agent  # at once: its module has the same name
+
+if TYPE_CHECKING:
+    from runwell.agents.delegation import create_handoff_tool, create_supervisor, create_swarm, handoff
+    from runwell.agents.limits import AgentLimits, Budget
+    from runwell.agents.middleware.middleware import AgentMiddleware
+    from runwell.agents.state import AgentState
+    from runwell.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+    from runwell.models.prices import Price
+
+_HOME = {
+    "AgentLimits": "runwell.agents.limits",
+    "AgentMiddleware": "runwell.agents.middleware.middleware",
+    "AgentState": "runwell.agents.state",
+    "AutoStrategy": "runwell.agents.structured_output",
+    "Budget": "runwell.agents.limits",
+    "Price": "runwell.models.prices",
+    "ProviderStrategy": "runwell.agents.structured_output",
+    "ToolStrategy": "runwell.agents.structured_output",
+    "create_handoff_tool": "runwell.agents.delegation",
+    "create_supervisor": "runwell.agents.delegation",
+    "create_swarm": "runwell.agents.delegation",
+    "handoff": "runwell.agents.delegation",
+}
 
 __all__ = [
     "AgentLimits",
@@ -14,7 +35,23 @@ __all__ = [
     "AgentState",
     "AutoStrategy",
     "Budget",
+    "Price",
     "ProviderStrategy",
     "ToolStrategy",
     "create_agent",
+    "create_handoff_tool",
+    "create_supervisor",
+    "create_swarm",
+    "handoff",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

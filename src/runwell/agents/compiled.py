@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from runwell.agents.state import PRIVATE
 from runwell.graph.builder import StateGraph
 from runwell.graph.compiled import CompiledStateGraph
 
 if TYPE_CHECKING:
+    from runwell.agents.agent_tool import AgentTool
     from runwell.agents.setup import Setup
     from runwell.seats.seat_map import SeatMap
 
@@ -19,6 +24,43 @@ class CompiledAgent(CompiledStateGraph):
 
     setup: Setup
     replaces_tools: bool = False
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The keys of a state that a snapshot shows."""
+        return frozenset(self.channels) - PRIVATE
+
+    def with_name(self, name: str) -> CompiledAgent:
+        """The same agent under another name. This one stays as it is."""
+        other = copy(self)
+        other.name = name
+        return other
+
+    def as_tool(  # type: ignore[override]
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        input_schema: Any = None,
+        *,
+        prompt: str | Callable[[dict[str, Any]], Any] | None = None,
+        **fields: Any,
+    ) -> AgentTool:
+        """This agent as a tool of another one.
+
+        A call runs the agent on the call's arguments and nothing else, and answers with its structured response, or
+        the text of its last message. Without `input_schema` there is one argument, `task`, the message to the agent.
+        With one (a Pydantic model, TypedDict, JSON schema) arguments that the agent's state has keys for go there and
+        the others are its message, as JSON if there are several; `prompt` says it otherwise: a text with `{fields}`,
+        or a function of the arguments that gives messages or a state.
+
+        A pause in the agent pauses the caller, and the answer resumes into it. What the agent uses counts for the
+        caller's budget; its own budget can only be tighter, and running out of it is a failed call. It remembers
+        nothing from call to call unless it was made with `checkpointer=True`. `fields` are a tool's: `timeout`,
+        `destructive`, `return_direct`, ...
+        """
+        from runwell.agents.agent_tool import as_tool
+
+        return as_tool(self, name, description, input_schema, prompt, **fields)
 
     def seats(self) -> SeatMap:
         """Who decides what in this agent: one row for each judgment, with the code that holds it.

@@ -24,7 +24,7 @@ from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
 from runwell.graph.builder import StateGraph
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import SystemMessage, ToolMessage
-from runwell.ports.command import START
+from runwell.ports.command import START, Overwrite
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.toolbox import as_tools
 
@@ -154,6 +154,7 @@ def create_agent(
     agent.replaces_tools = replace_tools
     agent.pauses = pauses
     agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
+    agent.on_open, agent.hidden = setup.open, PRIVATE
     agent.default_limit = NO_STEP_LIMIT
     agent.default_concurrency = setup.limits.max_concurrency
     agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])
@@ -355,7 +356,7 @@ def _on_input(setup: Setup, kept: Sequence[str], anew: Sequence[str]) -> Callabl
         missing = [answer for answer in abandoned_answers(history) if answer.tool_call_id not in answered]
         if new or missing:
             given["messages"] = [*missing, *new]
-        given["ledger"] = {}
+        given["ledger"], given["spent"] = {}, Overwrite({})
         for name in ("structured_response", "stopped", *anew):
             if values.get(name) is not None:
                 given[name] = None

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runwell.errors import BudgetExceeded, InvalidInput
 
-__all__ = ["AgentLimits", "Budget", "spent_after"]
+if TYPE_CHECKING:
+    from runwell.models.prices import Prices
+
+__all__ = ["AgentLimits", "LIMITS", "Budget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What one run of an agent may use, its resumes included. None means no limit.
 
-    `model_calls` and `tool_calls` are counts, `tokens` is input plus output as the provider reports them, `seconds`
-    is time since the run began, pauses included. Tool calls over their limit are answered with an error and the run
-    goes on; any other limit raises `BudgetExceeded` (`on_limit="raise"`), with everything finished saved, or ends
-    the run with what there is and the reason under `"stopped"` (`on_limit="return"`).
+    `model_calls` and `tool_calls` are counts, `tokens` is input plus output as the provider reports them, `cost` is in
+    US dollars, `seconds` is time since the run began, pauses included. Every call of a chat model in the run counts:
+    the agent's own, those of its middleware and tools, and those of agents that it calls. Tool calls over their limit
+    are answered with an error and the run goes on; any other limit raises `BudgetExceeded` (`on_limit="raise"`), with
+    everything finished saved, or ends the run with what there is and the reason under `"stopped"`
+    (`on_limit="return"`).
+
+    `prices` are by model name, for models that the price table (`pip install "runwell[prices]"`) does not know or that
+    cost you something else. With `cost` set, a model whose price nobody knows is refused before it is called.
     """
 
     model_calls: int | None = 200
     tool_calls: int | None = None
     tokens: int | None = None
+    cost: float | None = None
     seconds: float | None = None
     on_limit: Literal["raise", "return"] = "raise"
+    prices: Prices | None = None
 
     def __post_init__(self) -> None:
-        for name in ("model_calls", "tool_calls", "tokens", "seconds"):
+        for name in LIMITS:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InvalidInput(
@@ -37,20 +47,25 @@ class Budget:
         if self.on_limit not in ("raise", "return"):
             raise InvalidInput(f"Budget(on_limit={self.on_limit!r}).", hint='It is "raise" or "return".')
 
-    def reached(self, spent: Mapping[str, Any], now: float) -> BudgetExceeded | None:
-        """The limit that forbids one more model call, if any. `now` in seconds since the epoch."""
-        for name in ("model_calls", "tokens"):
-            limit = getattr(self, name)
-            if limit is not None and spent.get(name, 0) >= limit:
-                return _exceeded(name, spent.get(name, 0), limit)
-        if self.seconds is not None and now - spent.get("began", now) >= self.seconds:
-            return _exceeded("seconds", round(now - spent["began"], 3), self.seconds)
+    def reached(self, used: Mapping[str, Any], now: float | None, name: str = "the agent") -> BudgetExceeded | None:
+        """The limit that forbids one more model call, if any. `now` in seconds since the epoch, None: not looked at."""
+        for kind in ("model_calls", "tokens", "cost"):
+            limit = getattr(self, kind)
+            if limit is not None and used.get(kind, 0) >= limit:
+                return _exceeded(name, kind, used.get(kind, 0), limit)
+        if self.seconds is not None and now is not None and now - used.get("began", now) >= self.seconds:
+            return _exceeded(name, "seconds", round(now - used["began"], 3), self.seconds)
         return None
 
 
-def _exceeded(kind: str, value: Any, limit: Any) -> BudgetExceeded:
+LIMITS = ("model_calls", "tool_calls", "tokens", "cost", "seconds")
+"""What a budget limits."""
+
+
+def _exceeded(name: str, kind: str, value: Any, limit: Any) -> BudgetExceeded:
+    said = f"{value:.6g} of {limit:g} US dollars" if kind == "cost" else f"{value} of {limit} {kind}"
     return BudgetExceeded(
-        f"The agent's budget is used up: {value} of {limit} {kind}.",
+        f"The budget of {name} is used up: {said}.",
         kind=kind,
         value=value,
         limit=limit,
@@ -81,14 +96,3 @@ class AgentLimits:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInput(f"AgentLimits({name}={value!r}) allows nothing.", hint="Use None for no limit.")
-
-
-def spent_after(spent: Mapping[str, Any], replies: Sequence[Any], tool_calls: int) -> dict[str, Any]:
-    """What is used up after the model gave `replies`, the last of which asks for `tool_calls` calls."""
-    after = dict(spent)
-    after["model_calls"] = spent.get("model_calls", 0) + len(replies)
-    after["tool_calls"] = spent.get("tool_calls", 0) + tool_calls
-    used = sum((reply.usage_metadata or {}).get("total_tokens") or 0 for reply in replies)
-    if used:
-        after["tokens"] = spent.get("tokens", 0) + used
-    return after

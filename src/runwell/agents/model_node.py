@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runwell.agents.limits import spent_after
+from runwell.agents.metering import Meter
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
 from runwell.agents.setup import Setup, settings_key
 from runwell.agents.structured_output import (
@@ -45,17 +45,22 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 f"Agent {setup.name!r} has no messages to answer.",
                 hint='Pass {"messages": [...]} with at least one message.',
             )
+        meter: Meter = task.runtime.budget
         now = await Now()
-        if setup.budget.seconds is not None:
-            ledger = {"began": now, **ledger}
-        over = setup.budget.reached(ledger, now)
+        meter.begin(now)
+        over = meter.reached(now)
         if over is not None:
             return _stopped(setup, over)
-        if not ledger.get("model_calls"):
+        if not ledger.get("checked"):
             require_valid_history(task.values["messages"])  # what came in; what this run adds is valid by itself
-        turn = _Turn(setup, ledger, task.values["messages"])
+        turn = _Turn(setup, ledger, task.values["messages"], meter)
         request = await _request(setup, task)
-        response, extra = _response(await _around(turn, 0, request))
+        try:
+            response, extra = _response(await _around(turn, 0, request))
+        except BudgetExceeded as met:
+            if not meter.bounds(met):
+                raise
+            return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
         extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
         return [*extra, taken] if extra else taken
@@ -64,26 +69,29 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
 
 
 class _Turn:
-    """One run of the node: `spent` are the replies it got, more than one where a hook asked again.
+    """One run of the node: `asked` is how often the model was, more than once where a hook asked again.
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
     that was made again are forgotten.
     """
 
-    __slots__ = ("extra", "history", "ledger", "setup", "spent")
+    __slots__ = ("asked", "extra", "history", "ledger", "meter", "setup")
 
-    def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage]) -> None:
+    def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
         self.history = history
         self.setup = setup
         self.ledger = ledger
-        self.spent: list[AIMessage] = []
+        self.meter = meter
+        self.asked = 0
         self.extra: dict[int, list[Any]] = {}
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
+    """The limit's owner says what comes of it: this agent's budget, or that of a run around it."""
+    rule = over.owner.budget.on_limit
     if watched():
-        record_decision("F1", setup.budget.on_limit, f"{over.kind}: {over.value} of {over.limit}", "code")
-    if setup.budget.on_limit == "raise":
+        record_decision("F1", rule, f"{over.kind}: {over.value} of {over.limit}", "code")
+    if rule == "raise":
         raise over
     return Command(update={"stopped": f"{over.kind}: {over.value} of {over.limit}"}, goto=setup.end)
 
@@ -133,23 +141,26 @@ async def _around_checked(turn: _Turn, index: int, request: Any) -> ModelRespons
 
 
 async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
-    if turn.spent:  # a hook asks again: that counts like any other call
-        over = turn.setup.budget.reached(spent_after(turn.ledger, turn.spent, 0), await Now())
+    meter = turn.meter
+    if turn.asked:  # a hook asks again: that counts like any other call
+        over = meter.reached(await Now())
         if over is not None:
-            if watched():
-                record_decision("F1", "raise", f"{over.kind}: {over.value} of {over.limit}", "code")
             raise over
+    turn.asked += 1
     messages = request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
     if request.system_message is not None:
         messages = [request.system_message, *messages]
+    counted = meter.used.get("model_calls", 0)
     reply = await Call(_bound(turn.setup, request), messages)
     if not isinstance(reply, AIMessage):
         raise InvalidUpdateError(
             f"The model {request.model!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
         )
-    turn.spent.append(reply)
+    if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
+        meter.before(request.model)
+        meter.after(request.model, None if getattr(request.model, "cache", None) else reply.usage_metadata)
     return ModelResponse([reply])
 
 
@@ -209,7 +220,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     setup, ledger = turn.setup, turn.ledger
     *before, reply = response.result
     if not isinstance(reply, AIMessage):
-        return {"messages": response.result, "ledger": spent_after(ledger, turn.spent, 0)}
+        return {"messages": response.result, "ledger": {**ledger, "checked": True}}
     given_id = reply.id
     reply = fresh_reply_id(task.values["messages"], ensure_call_ids(reply))
     heard = watched()
@@ -245,9 +256,8 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     if response.structured_response is not None:
         update["structured_response"] = response.structured_response
 
-    limit = setup.budget.tool_calls
+    allowed, limit = turn.meter.take_tool_calls(len(calls))
     if limit is not None:
-        allowed = max(0, limit - ledger.get("tool_calls", 0))
         told += [_refused(call, f"The limit of {limit} tool calls is reached.") for call in calls[allowed:]]
         if heard and len(calls) > allowed:
             record_decision("F9", "refused", f"{len(calls) - allowed} calls beyond {limit}", "code")
@@ -255,8 +265,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     finished = not calls and not told and not reply.tool_calls
     if finished and setup.done is not None:
         told += await _judged(setup, task, reply, update, ledger)
-    ledger = spent_after(ledger, turn.spent, len(calls))
-    ledger["repairs"] = repairs
+    ledger["checked"], ledger["repairs"] = True, repairs
     return {**update, "messages": [*before, reply, *told], "ledger": ledger}
 
 

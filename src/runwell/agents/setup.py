@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from runwell.agents.limits import AgentLimits, Budget
+from runwell.agents.metering import Meter
 from runwell.agents.middleware.middleware import AgentMiddleware, Hook, hooks_of
 from runwell.agents.structured_output import ProviderStrategy, ToolStrategy
 from runwell.effects import Callee
@@ -46,6 +47,10 @@ class Setup:
         self.hooks["after_agent"].reverse()
         self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
         self.offered = list(self.tools.values())
+
+    def open(self, run: Any) -> None:
+        """A run begins or goes on: count what it uses, for it and for the run around it."""
+        run.base.budget = Meter(self.budget, run.base.budget, run.values.get("spent"), self.name)
 
     # -- which nodes there are, and what follows what
 

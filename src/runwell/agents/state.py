@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Required, TypedDict, get_args
 
+from runwell.agents.metering import add_spent
 from runwell.messages.history import add_messages
 from runwell.messages.message import BaseMessage
 
@@ -36,9 +37,10 @@ class Ledger(TypedDict, total=False):
     """What a run has used, kept with the thread so that resumes count on. Not part of input or output."""
 
     ledger: dict[str, Any]
+    spent: Annotated[dict[str, Any], add_spent]
 
 
-PRIVATE = frozenset({"ledger", "jump_to"})
+PRIVATE = frozenset({"ledger", "spent", "jump_to"})
 """Keys of the agent's own that a caller neither gives nor gets."""
 
 

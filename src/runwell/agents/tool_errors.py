@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.agents.metering import Meter
 from runwell.agents.setup import Setup
-from runwell.errors import NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError
+from runwell.errors import BudgetExceeded, NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.tools.base_tool import BaseTool
 
-__all__ = ["answer_to", "is_outside", "record_failure"]
+__all__ = ["answer_to", "is_outside", "over_budget", "record_failure"]
 
 
 OUTSIDE = (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)
@@ -41,6 +42,17 @@ def answer_to(setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], erro
         return told if isinstance(told, ToolMessage) else _message(str(told), call)
     error.add_note(f"in tool {call['name']!r}, call {call['id']!r}, with arguments {call['args']!r:.500}")
     raise error
+
+
+def over_budget(
+    setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], over: BudgetExceeded, meter: Meter
+) -> Any:
+    """The answer to a call that a limit cut short. One that the run shares ends the run, as the limit's owner says."""
+    if not meter.bounds(over):
+        return answer_to(setup, tool, call, over)
+    if over.owner.budget.on_limit == "raise":
+        raise over
+    return _message(f"Not finished: {over.message}", call)
 
 
 def record_failure(error: Exception, call: Mapping[str, Any], outcome: str, by: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from runwell.agents.history import last_reply
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
-from runwell.agents.tool_errors import answer_to, record_failure
+from runwell.agents.tool_errors import answer_to, over_budget, record_failure
 from runwell.effects import CallHook, flow
-from runwell.errors import InvalidUpdateError, nearest
+from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
 from runwell.messages.message import RemoveMessage, ToolMessage
@@ -34,6 +34,8 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
         request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
         try:
             made = await _around(setup, 0, request)
+        except BudgetExceeded as over:
+            made = over_budget(setup, tool, call, over, task.runtime.budget)
         except Exception as error:
             made = answer_to(setup, tool, call, error)
         return _checked(setup, task, call, made)
@@ -148,7 +150,7 @@ def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> An
             answers += 1
             update.append({"messages": [part]})
         elif isinstance(part, Command):
-            answers += _answers_in(task, call, part)
+            answers += _answers_in(setup, task, call, part)
             update.append(part)
         else:
             raise InvalidUpdateError(
@@ -159,6 +161,8 @@ def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> An
         said = ToolMessage("Done.", tool_call_id=call["id"], name=call["name"])
         if all(isinstance(part, Command) and part.graph is None for part in parts):
             return [{"messages": [said]}, *update]
+        if _hands_over(setup, call):
+            return update
         raise InvalidUpdateError(
             f"Tool {call['name']!r} jumped to the parent graph without answering call {call['id']!r}.",
             hint=f"Put ToolMessage(..., tool_call_id={call['id']!r}) among the messages of its Command.",
@@ -178,7 +182,12 @@ def _own(call: Mapping[str, Any], answer: ToolMessage) -> None:
         )
 
 
-def _answers_in(task: Task, call: Mapping[str, Any], command: Command[Any]) -> int:
+def _hands_over(setup: Setup, call: Mapping[str, Any]) -> bool:
+    """Whether the call is a handoff, which closes the turn: it ran alone, and answers for the calls left open."""
+    return bool(getattr(setup.local.get(call["name"]), "to", ""))
+
+
+def _answers_in(setup: Setup, task: Task, call: Mapping[str, Any], command: Command[Any]) -> int:
     """How often a tool's Command answers the call; its update is checked against the state's schema."""
     pairs = node_writes(task.run.graph, "tools", Command(update=command.update)) if command.update is not None else []
     if command.graph is None:
@@ -190,12 +199,19 @@ def _answers_in(task: Task, call: Mapping[str, Any], command: Command[Any]) -> i
                     hint="Add it to the agent's state_schema.",
                 )
     count = 0
+    closes = command.graph is not None and _hands_over(setup, call)
     for name, value in pairs:
         if name == "messages":
             for message in value if isinstance(value, list) else [value]:
-                if isinstance(message, ToolMessage):
-                    _own(call, message)
+                if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                     count += 1
+                elif isinstance(message, ToolMessage) and not closes and not _handed_on(task, command, message):
+                    _own(call, message)
                 elif isinstance(message, RemoveMessage):
                     continue
     return count
+
+
+def _handed_on(task: Task, command: Command[Any], message: ToolMessage) -> bool:
+    """Whether it is a message of the history, which a jump to the parent graph takes along."""
+    return command.graph is not None and any(message is known for known in task.values["messages"])

@@ -12,7 +12,7 @@ from typing_extensions import Unpack, is_typeddict
 from runwell.drivers.sync import InlineStream, SyncDriver, run_sync
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer, nearest
 from runwell.graph import thread
-from runwell.graph.engine import Run
+from runwell.graph.engine import SPENT, Run
 from runwell.graph.nesting import nest
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
@@ -128,13 +128,16 @@ class CompiledStateGraph(Runnable[Any, Any]):
         self.cache_calls = CacheCalls(cache) if cache else None
         self.managed: dict[str, Managed] = {name: m for each in builder.schemas for name, m in each.managed.items()}
         self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.tracked)
-        self.budget: Any = None
-        """What nodes find in `runtime.budget`."""
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
         self.ignore_extra = ignore_extra
         self.quiet = any(node.quiet for node in self.nodes.values())
         self.on_input: Callable[[Run, list[Write]], list[Write]] | None = None
+        self.on_open: Callable[[Run], None] | None = None
+        """Called when a run has its state, before anything runs."""
+        self.counts = SPENT in self.channels
+        self.hidden: frozenset[str] = frozenset()
+        """Keys of the state that a reader of updates is not shown."""
         self.pauses: tuple[str, ...] = ()
         """Why a run of this graph may pause; with reasons given, a run that nothing can save is refused at once."""
         self.needs_store: tuple[str, ...] = ()
@@ -188,7 +191,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     def update_of(self, writes: list[Write]) -> Any:
         """What a node gave, from its writes."""
-        return as_update(writes)
+        return as_update(writes, self.hidden)
 
     # -- running
 
@@ -351,7 +354,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
             principal=principal if principal is not None or scope is None else scope.runtime.principal,
             config=known.config if known is not None else {},
             control=run.control,
-            budget=self.budget if self.budget is not None or scope is None else scope.runtime.budget,
+            budget=scope.runtime.budget if scope is not None else None,
         )
         if inside and scope is not None:
             run.base.stream_writer = scope.runtime.stream_writer
@@ -376,7 +379,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
     ) -> list[Write]:
         """Run as a node of another graph: same driver, same thread, own namespace. Gives what changed, as writes."""
         run = Run(self)
-        run.base = outer.base.override(**({} if self.budget is None else {"budget": self.budget}))
+        run.base = outer.base.override(budget=scope.runtime.budget)
         run.limit, run.max_concurrency, run.metadata = outer.limit, outer.max_concurrency, outer.metadata
         nest(run, self, scope)
         run.shares = frozenset(channels)

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Task"]
 
+SPENT = "spent"
+"""The key under which a graph that has it keeps what its tasks used of a budget, so that a resume counts on."""
+
 
 class Task:
     """What a node written as engine code is given: `values` (not to be changed), a `Send`'s `arg`, the runtime."""
@@ -190,6 +193,8 @@ class Run:
             if self.saver is not None and not self.nested:
                 taken = self.fence = await self.saver.take(self.thread_id, self.on_busy)
             going_on = await open_thread(self, given)
+            if self.graph.on_open is not None:
+                self.graph.on_open(self)
             if "values" in self.modes and self.graph.output_is_state:
                 await self._emit("values", self._output())
             interrupts = await self._steps(going_on)
@@ -327,13 +332,15 @@ class Run:
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
         node = self.graph.nodes[planned.node]
-        runtime = self.base
-        if node.wants or node.own_runtime or self.saver is not None:
+        runtime, spends = self.base, self.base.budget
+        if node.wants or node.own_runtime or self.saver is not None or spends is not None:
             runtime = runtime.at(
                 ExecutionInfo(
                     self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, run_id=self.run_id
                 )
             )
+            if spends is not None:
+                runtime.budget = spends.part()
         scope = self.scope_of(planned, runtime)
         record = self.records.get(planned.id) if self.records else None
         if record is not None:
@@ -353,6 +360,9 @@ class Run:
                 with observed:
                     writes = await settled(scope, run_node(node, planned, runtime, scope))
                     observed.end(self.graph.update_of(writes))
+            if spends is not None and self.graph.counts and runtime.budget.used:
+                self.applied = None  # worked out without what comes now
+                writes.append((SPENT, dict(runtime.budget.used)))
         except GraphInterrupt as pause:
             await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise

@@ -181,12 +181,14 @@ def _holds(history: list[Any], message: BaseMessage) -> bool:
 def metadata_of(scope: Any, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
     """What goes with a streamed message: where it came from.
 
-    The `langgraph_*` names are what the field's readers look for.
+    The `langgraph_*` and `lc_*` names are what the field's readers look for.
     """
     info = scope.runtime.execution_info
     node, step = scope.node, scope.run.step + 1
     return {
         **metadata,
+        "agent": scope.run.graph.name,
+        "lc_agent_name": scope.run.graph.name,
         "node": node,
         "step": step,
         "langgraph_node": node,

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["as_update", "checked_targets", "node_writes"]
 
 
-def as_update(writes: list[Write]) -> dict[str, Any] | None:
-    """A task's writes as the update its node returned."""
-    update = {name: value for name, value in writes if name not in (ROUTE, JUMP)}
+def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict[str, Any] | None:
+    """A task's writes as the update its node returned, without the `hidden` keys."""
+    update = {name: value for name, value in writes if name not in (ROUTE, JUMP) and name not in hidden}
     return update or None
 
 

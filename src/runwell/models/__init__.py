@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         GenerationChunk,
         LLMResult,
     )
+    from runwell.models.prices import Price, price_of, price_table
     from runwell.models.profile import ModelProfile
     from runwell.models.retry import RetryPolicy
     from runwell.ports.embeddings import Embeddings
@@ -36,9 +37,12 @@ _HOME = {
     "LLMResult": "runwell.models.outputs",
     "LanguageModelInput": "runwell.models.chat_model",
     "ModelProfile": "runwell.models.profile",
+    "Price": "runwell.models.prices",
     "RetryPolicy": "runwell.models.retry",
     "StructuredSchema": "runwell.schemas.structured",
     "init_chat_model": "runwell.models.init",
+    "price_of": "runwell.models.prices",
+    "price_table": "runwell.models.prices",
 }
 
 __all__ = [
@@ -55,9 +59,12 @@ __all__ = [
     "LLMResult",
     "LanguageModelInput",
     "ModelProfile",
+    "Price",
     "RetryPolicy",
     "StructuredSchema",
     "init_chat_model",
+    "price_of",
+    "price_table",
 ]
 
 

@@ -12,6 +12,7 @@ from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import AIMessage, BaseMessage
+from runwell.models.counting import Counted, acounted, counted
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 from runwell.models.reply import (
     as_chunk,
@@ -29,6 +30,7 @@ from runwell.models.reply import (
 )
 from runwell.models.retry import RetryPolicy
 from runwell.observe.run import Run, open_run
+from runwell.ports.runtime import spending
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
 
@@ -173,8 +175,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         messages = self._messages(input)
         run = self._open(messages, config)
         if run is None:
-            return self._chunks(messages, stop, kwargs, None)
-        return run.watch(partial(self._chunks, messages, stop, kwargs, run), whole, text_of)
+            return self._counted(messages, stop, kwargs, None)
+        return run.watch(partial(self._counted, messages, stop, kwargs, run), whole, text_of)
 
     def astream(
         self,
@@ -188,8 +190,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         messages = self._messages(input)
         run = self._open(messages, config)
         if run is None:
-            return self._achunks(messages, stop, kwargs, None)
-        return run.awatch(partial(self._achunks, messages, stop, kwargs, run), whole, text_of)
+            return self._acounted(messages, stop, kwargs, None)
+        return run.awatch(partial(self._acounted, messages, stop, kwargs, run), whole, text_of)
 
     def generate(
         self,
@@ -317,18 +319,20 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
-            for chunk in self._chunks(messages, stop, kwargs, run):
+            for chunk in self._counted(messages, stop, kwargs, run):
                 run.token(chunk, chunk.text)
                 chunks.append(chunk)
             message = whole(chunks)
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._attempt, messages, stop, kwargs, run)
-            try:
-                result = attempt()
-            except OutsideError as error:
-                result = self.retry_policy.go_on(error, attempt, run.retried if run else None, retries)
-            message = self._finished(result, run)
+            with Counted(self) as count:
+                try:
+                    result = attempt()
+                except OutsideError as error:
+                    result = self.retry_policy.go_on(error, attempt, run.retried if run else None, retries)
+                message = self._finished(result, run)
+                count.usage = message.usage_metadata
         if key is not None and self.cache is not None:
             self.cache.update(*key, [ChatGeneration(message)])
         return message
@@ -344,18 +348,20 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
-            async for chunk in self._achunks(messages, stop, kwargs, run):
+            async for chunk in self._acounted(messages, stop, kwargs, run):
                 run.token(chunk, chunk.text)
                 chunks.append(chunk)
             message = whole(chunks)
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._aattempt, messages, stop, kwargs, run)
-            try:
-                result = await attempt()
-            except OutsideError as error:
-                result = await self.retry_policy.ago_on(error, attempt, run.retried if run else None, retries)
-            message = self._finished(result, run)
+            with Counted(self) as count:
+                try:
+                    result = await attempt()
+                except OutsideError as error:
+                    result = await self.retry_policy.ago_on(error, attempt, run.retried if run else None, retries)
+                message = self._finished(result, run)
+                count.usage = message.usage_metadata
         if key is not None and self.cache is not None:
             await self.cache.aupdate(*key, [ChatGeneration(message)])
         return message
@@ -416,6 +422,20 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         from runwell.drivers.streams import iterate_async
 
         return iterate_async(source)
+
+    def _counted(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Iterator[AIMessageChunk]:
+        spends, whole_answer = spending(), self.cache is not None or not self._streams(kwargs)  # that counts itself
+        chunks = self._chunks(messages, stop, kwargs, run)
+        return chunks if spends is None or whole_answer else counted(chunks, self, spends)
+
+    def _acounted(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> AsyncIterator[AIMessageChunk]:
+        spends, whole_answer = spending(), self.cache is not None or not self._streams(kwargs)
+        chunks = self._achunks(messages, stop, kwargs, run)
+        return chunks if spends is None or whole_answer else acounted(chunks, self, spends)
 
     def _chunks(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from runwell.ports.control import RunControl
 
-__all__ = ["CURRENT_TASK", "ExecutionInfo", "Principal", "Runtime", "StreamWriter", "TaskScope"]
+__all__ = ["CURRENT_TASK", "ExecutionInfo", "Principal", "Runtime", "Spending", "StreamWriter", "TaskScope", "spending"]
 
 C = TypeVar("C")
+
+
+class Spending(Protocol):
+    """What an agent's run has used of its budget; `runtime.budget` of everything inside it. Safe between threads.
+
+    `before` and `after` are called around each call of a chat model, `part` for each task of a graph.
+    """
+
+    used: Mapping[str, Any]
+
+    def before(self, model: Any) -> None:
+        """A model is about to be called: counts it, or raises BudgetExceeded."""
+
+    def after(self, model: Any, usage: Any) -> None:
+        """It answered, and `usage` is its `usage_metadata`, if it told."""
+
+    def failed(self) -> None:
+        """It did not answer: it counts no longer."""
+
+    def part(self) -> Spending:
+        """What one task uses: it counts for the whole too."""
+
 
 StreamWriter = Callable[[Any], None]
 """Hands a value to the reader of `stream_mode="custom"`; does nothing when nobody reads."""
@@ -52,8 +74,8 @@ class Runtime(Generic[C]):
     `context` is what the caller gave as `context=`. `store` is the long-term store or None. `previous` is
     the value an `@entrypoint` returned last on this thread. `idempotency_key` names this task of this
     step of this thread: the same in every attempt and after a crash and resume, and another in every run that nothing
-    saves. `control` is the caller's `RunControl`, if any; `budget` the
-    agent's, inside one.
+    saves. `control` is the caller's `RunControl`, if any. `budget` is what the agent's run has used and may use:
+    `runtime.budget.spent`, `runtime.budget.left("tokens")`.
     """
 
     context: C = None  # type: ignore[assignment]
@@ -141,3 +163,9 @@ class TaskScope:
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
 """The graph task that the running code belongs to, or None outside a graph."""
+
+
+def spending() -> Spending | None:
+    """What the running code's calls of models count for, or None outside an agent."""
+    scope = CURRENT_TASK.get()
+    return None if scope is None else scope.runtime.budget

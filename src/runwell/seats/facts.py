@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from runwell.agents.limits import Budget
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.errors import InvalidInput
 from runwell.tools.base_tool import BaseTool
@@ -99,3 +100,10 @@ def _layers(part: Any) -> list[Any]:
 def named(names: Iterable[Any], none: str = "none") -> str:
     """Names in a row."""
     return ", ".join(str(name) for name in names) or none
+
+
+def said_of(budget: Budget) -> str:
+    """A budget's limits in words."""
+    units = {"model_calls": "model calls", "tool_calls": "tool calls", "tokens": "tokens", "cost": "US dollars"}
+    limits = ((getattr(budget, name), words) for name, words in {**units, "seconds": "seconds"}.items())
+    return ", ".join(f"{value:,} {words}" for value, words in limits if value is not None)

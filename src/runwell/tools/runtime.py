@@ -74,6 +74,7 @@ def runtime_for_call(
         principal=runtime.principal,
         config=runtime.config,
         execution_info=runtime.execution_info,
+        budget=runtime.budget,
         state=state,
         tool_call_id=tool_call_id,
         tools=list(tools),

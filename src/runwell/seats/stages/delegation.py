@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runwell.ports.seat import Held
-from runwell.seats.facts import Facts, named
+from runwell.seats.facts import Facts, named, said_of
 
 __all__ = ["delegation"]
 
@@ -14,15 +14,26 @@ __all__ = ["delegation"]
 def delegation(at: Facts) -> Iterator[Held]:
     """The seats H1 to H5, I1 and I2."""
     agents = [name for name, tool in at.local.items() if _is_agent(tool)]
+    handed = [name for name, tool in at.local.items() if getattr(tool, "to", None)]
+    ways = [f"by calling {named(agents)}" if agents else "", f"by handing over with {named(handed)}" if handed else ""]
+    said = "; ".join(filter(None, ways))
     yield Held(
         "H1",
-        f"By calling {named(agents)}." if agents else "No tool is known to be an agent.",
+        f"{said[:1].upper()}{said[1:]}." if said else "No tool is known to be an agent.",
         "runwell.agents.model_node:_ask",
         "llm",
-        "held" if agents else "idle",
+        "held" if said else "idle",
     )
-    own = "As its own budget says; it does not draw on this one." if agents else "No tool is known to be an agent."
-    yield Held("H2", own, "runwell.agents.limits:Budget", status="held" if agents else "idle")
+    inner = {name: getattr(at.local[name], "agent", None) for name in agents}
+    own = "; ".join(f"{name}: {_own(agent)}" for name, agent in inner.items() if agent is not None)
+    yield Held(
+        "H2",
+        f"They draw on this budget{f', and may use no more of it than their own says ({own})' if own else ''}."
+        if agents
+        else "No tool is known to be an agent.",
+        "runwell.agents.metering:Meter.reached",
+        status="held" if agents else "idle",
+    )
     yield Held(
         "H3",
         "A graph called in a tool is saved by this agent's checkpointer, under the call.",
@@ -57,6 +68,11 @@ def delegation(at: Facts) -> Iterator[Held]:
         "runwell.models.profile:profile_of",
         status="held" if profile else "nobody",
     )
+
+
+def _own(agent: Any) -> str:
+    setup = getattr(agent, "setup", None)
+    return said_of(setup.budget) or "no limit" if setup is not None else "no limit"
 
 
 def _is_agent(tool: Any) -> bool:

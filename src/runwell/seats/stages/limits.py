@@ -6,22 +6,21 @@ from collections.abc import Iterator
 
 from runwell.agents.limits import Budget
 from runwell.ports.seat import Held
-from runwell.seats.facts import Facts
+from runwell.seats.facts import Facts, said_of
 
 __all__ = ["limits"]
 
 NODE = "runwell.agents.model_node:"
-UNITS = {"model_calls": "model calls", "tool_calls": "tool calls", "tokens": "tokens", "seconds": "seconds"}
 
 
 def limits(at: Facts) -> Iterator[Held]:
     """The seats F1 to F12."""
     setup, agent, budget = at.setup, at.agent, at.setup.budget
-    said = [f"{value:,} {words}" for name, words in UNITS.items() if (value := getattr(budget, name)) is not None]
+    said = said_of(budget)
     end = "an error" if budget.on_limit == "raise" else "what there is, and the reason"
     yield Held(
         "F1",
-        f"{', '.join(said)}; then {end}." if said else "As far as it likes.",
+        f"{said}; then {end}." if said else "As far as it likes.",
         Budget.reached,
         status="held" if said else "nobody",
     )

@@ -1,0 +1,205 @@
+"""What a run has used of its budget, counted while it runs and shared with the agents that it calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from runwell.agents.limits import LIMITS, Budget
+from runwell.errors import BudgetExceeded, InvalidInput
+
+__all__ = ["Meter", "add_spent"]
+
+
+class Meter:
+    """`runtime.budget` in nodes, hooks and tools of an agent.
+
+    `spent` is what the run has used so far and `left(kind)` what it may still use, both with everything inside it: its
+    middleware's calls of models, its tools', other agents'. It may be read from any thread.
+    """
+
+    # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
+    # result. A child's meter hangs on the part of the task that called it.
+    __slots__ = ("budget", "lock", "name", "parent", "used")
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        parent: Meter | None = None,
+        used: Mapping[str, Any] | None = None,
+        name: str = "agent",
+    ) -> None:
+        self.budget = budget
+        self.parent = parent
+        self.name = name
+        self.used: dict[str, Any] = dict(used or ())
+        self.lock: Any = threading.Lock() if parent is None else parent.lock
+        if parent is not None and used:  # a run that goes on: the one around it does not know of its first part
+            with self.lock:
+                for kind, amount in used.items():
+                    if kind != "began":
+                        parent._add(kind, amount)
+
+    # -- for programs
+
+    @property
+    def run(self) -> Meter:
+        """The meter of the run that this is a part of."""
+        found = self
+        while found.budget is None and found.parent is not None:
+            found = found.parent
+        return found
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """What the run has used: `model_calls`, `tool_calls`, `tokens`; where they are limited `cost` and `seconds`."""
+        run = self.run
+        with self.lock:
+            used = dict(run.used)
+        began = used.pop("began", None)
+        if began is not None:
+            import time
+
+            used["seconds"] = time.time() - began
+        return {"model_calls": 0, "tool_calls": 0, "tokens": 0, **used}
+
+    def left(self, kind: str) -> float | None:
+        """What may still be used of `kind`, by this run's budget and those around it; None where nothing limits it."""
+        if kind not in LIMITS:
+            raise InvalidInput(f"A budget has no {kind!r}.", hint=f"It has {', '.join(LIMITS)}.")
+        rest: list[float] = []
+        for each in self._limited():
+            limit = getattr(each.budget, kind)
+            if limit is not None:
+                rest.append(max(0, limit - each.spent.get(kind, 0)))
+        return min(rest, default=None)
+
+    def __repr__(self) -> str:
+        return f"Meter({self.run.name!r}, spent={self.spent!r}, limits={self.run.budget!r})"
+
+    # -- for the engine
+
+    def part(self) -> Meter:
+        """What one task uses."""
+        return Meter(None, self)
+
+    def begin(self, now: float) -> None:
+        """The run's time counts from here, unless it began earlier."""
+        run = self.run
+        if run.budget is not None and run.budget.seconds is not None and "began" not in run.used:
+            self.used["began"] = run.used["began"] = now
+
+    def reached(self, now: float | None = None) -> BudgetExceeded | None:
+        """The limit that forbids one more model call: this run's, or that of one around it."""
+        for each in self._limited():
+            assert each.budget is not None
+            over = each.budget.reached(each.used, now, each.name)
+            if over is not None:
+                over.owner = each
+                return over
+        return None
+
+    def bounds(self, over: BudgetExceeded) -> bool:
+        """Whether the limit that was reached is this run's or that of one around it, and not of one inside."""
+        return any(each is over.owner for each in self._limited())
+
+    def before(self, model: Any) -> None:
+        """A call of a model: counted, or refused because of a limit."""
+        if self._priced():
+            self._require_price(model)
+        with self.lock:
+            over = self.reached()
+            if over is not None:
+                raise over
+            self._add("model_calls", 1)
+
+    def after(self, model: Any, usage: Any) -> None:
+        """Its answer came, with this usage."""
+        cost = None
+        if self._priced():
+            from runwell.models.prices import price_of
+
+            cost = price_of(usage, *_named(model), self._prices())
+        tokens = (usage or {}).get("total_tokens") or 0
+        with self.lock:
+            if tokens:
+                self._add("tokens", tokens)
+            if cost:
+                self._add("cost", cost)
+
+    def failed(self) -> None:
+        """It gave no answer."""
+        with self.lock:
+            self._add("model_calls", -1)
+
+    def take_tool_calls(self, wanted: int) -> tuple[int, int | None]:
+        """How many of so many calls may run, which are counted, and the limit if it is not all of them."""
+        with self.lock:
+            allowed, limit = wanted, None
+            for each in self._limited():
+                most = each.budget.tool_calls if each.budget is not None else None
+                if most is not None and most - each.used.get("tool_calls", 0) < allowed:
+                    allowed, limit = max(0, most - each.used.get("tool_calls", 0)), most
+            if allowed:
+                self._add("tool_calls", allowed)
+        return allowed, limit
+
+    def _limited(self) -> Iterator[Meter]:
+        """The meters with a budget, from the innermost out."""
+        each: Meter | None = self
+        while each is not None:
+            if each.budget is not None:
+                yield each
+            each = each.parent
+
+    def _add(self, kind: str, amount: float) -> None:
+        each: Meter | None = self
+        while each is not None:
+            each.used[kind] = each.used.get(kind, 0) + amount
+            each = each.parent
+
+    def _priced(self) -> bool:
+        return any(each.budget is not None and (each.budget.cost or each.budget.prices) for each in self._limited())
+
+    def _prices(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for each in self._limited():
+            if each.budget is not None and each.budget.prices:
+                found = {**each.budget.prices, **found}
+        return found
+
+    def _require_price(self, model: Any) -> None:
+        from runwell.models.prices import has_price
+
+        if any(each.budget is not None and each.budget.cost is not None for each in self._limited()):
+            provider, name = _named(model)
+            if not has_price(provider, name, self._prices()):
+                raise _no_price(provider, name)
+
+
+def _named(model: Any) -> tuple[str | None, str | None]:
+    """A model's provider and name."""
+    inner = model
+    while not hasattr(inner, "provider") and hasattr(inner, "bound"):
+        inner = inner.bound
+    return getattr(inner, "provider", None), getattr(inner, "model", None)
+
+
+def _no_price(provider: str | None, name: str | None) -> InvalidInput:
+    return InvalidInput(
+        f"The budget limits the cost, and nobody knows what model {name!r} of {provider!r} costs.",
+        hint=f"Say it: Budget(cost=..., prices={{{name!r}: Price(input=2.5, output=10)}}), in dollars for a million "
+        "tokens.",
+    )
+
+
+def add_spent(left: Mapping[str, Any] | None, right: Mapping[str, Any]) -> dict[str, Any]:
+    """Amounts added; the earliest beginning."""
+    total = dict(left or ())
+    for kind, amount in right.items():
+        if kind == "began":
+            total.setdefault(kind, amount)
+        else:
+            total[kind] = total.get(kind, 0) + amount
+    return total

@@ -1,0 +1,99 @@
+"""What a model call costs, in US dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from runwell.errors import InvalidInput, MissingExtra
+
+__all__ = ["Price", "Prices", "has_price", "price_of", "price_table"]
+
+FREE = frozenset({"local", "ollama"})
+"""Providers whose models run on the program's own machines."""
+_TABLE_NAMES = {"google_genai": "google", "google_vertexai": "google", "mistralai": "mistral", "azure_openai": "azure"}
+"""The price table's names of providers, where they differ from ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens. `cached_input` (default: `input`) is for input out of the provider's cache."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cached_input"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InvalidInput(f"Price({name}={value!r}) is negative.")
+
+    def of(self, usage: Mapping[str, Any]) -> float:
+        """The price of what `usage_metadata` counts."""
+        given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+        read = (usage.get("input_token_details") or {}).get("cache_read") or 0
+        cheaper = self.input if self.cached_input is None else self.cached_input
+        return float((given - read) * self.input + read * cheaper + made * self.output) / 1e6
+
+
+Prices = Mapping[str, Price]
+"""Prices by model name. They go before the table's."""
+
+
+def price_table() -> str:
+    """The name and version of the table that prices are read from. Raises MissingExtra where it is not installed."""
+    return f"genai-prices {_table().__version__}"
+
+
+def has_price(provider: str | None, model: str | None, prices: Prices | None = None) -> bool:
+    """Whether calls of a model can be priced."""
+    if (prices and model in prices) or provider in FREE:
+        return True
+    return model is not None and _looked_up(provider, model, ()) is not None
+
+
+def price_of(
+    usage: Mapping[str, Any] | None, provider: str | None, model: str | None, prices: Prices | None = None
+) -> float | None:
+    """What a call cost, in US dollars, by its `usage_metadata`; None when the model's price or the usage is unknown.
+
+    `prices` of the caller's own go first; models that run on the program's own machines cost nothing; all others are
+    looked up in the table of the `prices` extra (`genai-prices`), as it was when that package was released. Nothing is
+    fetched.
+    """
+    if prices and model in prices:
+        return None if usage is None else prices[str(model)].of(usage)
+    if provider in FREE:
+        return 0.0
+    if usage is None or model is None:
+        return None
+    details = usage.get("input_token_details") or {}
+    counts = {
+        "input_tokens": usage.get("input_tokens") or 0,
+        "output_tokens": usage.get("output_tokens") or 0,
+        "cache_read_tokens": details.get("cache_read") or 0,
+        "cache_write_tokens": details.get("cache_creation") or 0,
+    }
+    return _looked_up(provider, model, tuple((name, count) for name, count in counts.items() if count))
+
+
+def _looked_up(provider: str | None, model: str, counts: tuple[tuple[str, int], ...]) -> float | None:
+    table = _table()
+    for known in dict.fromkeys((_TABLE_NAMES.get(provider, provider) if provider else None, None)):
+        try:
+            return float(table.calc_price(table.Usage(**dict(counts)), model, provider_id=known).total_price)
+        except LookupError:
+            continue
+    return None
+
+
+@cache
+def _table() -> Any:
+    try:
+        import genai_prices
+    except ImportError as error:
+        raise MissingExtra("The price of a model call", "prices") from error
+    return genai_prices
