@@ -16,6 +16,6 @@ async def call_graph(graph: CompiledStateGraph, given: Any) -> dict[str, Any]:
     """
     run, observed = graph._run(given, None, {})
     if observed is None:
-        return await run.flow(given)
+        return await run.flow(given)  # type: ignore[no-any-return]
     with observed:
         return observed.end(await run.flow(given))
