@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from runwell.errors import InvalidInput, InvalidUpdateError
-from runwell.graph import END, START, StateGraph, StateUpdate
+from runwell.errors import InvalidInput, InvalidUpdateError, NoCheckpointer
+from runwell.graph import END, START, Command, StateGraph, StateUpdate, interrupt
 from runwell.persistence import InMemorySaver
 
 
@@ -102,3 +102,22 @@ def test_history_by_filter_before_and_limit(run: Any, thread: Any) -> None:
     assert run.history(app, thread, filter={"tag": "one"}) == every[3:]
     assert run.history(app, thread, filter={"source": "input"}) == [every[2], every[5]]
     assert run.history(app, thread, filter={"source": "loop", "tag": "two"}, limit=1) == every[:1]
+
+
+def test_a_graph_lists_the_open_questions_of_all_threads(run: Any) -> None:
+    def ask(state: Log) -> Any:
+        return {"log": [interrupt(f"about {state['topic']}?")]}
+
+    app = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    for name in ("one", "two", "three"):
+        run.invoke(app, {"log": [], "topic": name}, {"configurable": {"thread_id": name}})
+    assert [(each.thread_id, each.interrupt.value) for each in run.questions(app)] == [
+        ("one", "about one?"),
+        ("two", "about two?"),
+        ("three", "about three?"),
+    ]
+    [first] = run.questions(app, limit=1)
+    assert run.invoke(app, Command(resume={first.interrupt.id: "yes"}), first.config)["log"] == ["yes"]
+    assert [each.thread_id for each in run.questions(app)] == ["two", "three"]
+    with pytest.raises(NoCheckpointer):
+        run.questions(chain_of("a").compile())

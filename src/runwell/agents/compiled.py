@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentGraph", "CompiledAgent"]
 
 
-class CompiledAgent(CompiledStateGraph):
+class CompiledAgent(CompiledStateGraph[Any]):
     """What `create_agent` gives. `setup` are its parts, to be read and not changed."""
 
     setup: Setup
@@ -75,5 +75,5 @@ class CompiledAgent(CompiledStateGraph):
 class AgentGraph(StateGraph[Any]):
     """The graph that an agent is compiled from."""
 
-    def _compiled_class(self) -> type[CompiledStateGraph]:
+    def _compiled_class(self) -> type[CompiledStateGraph[Any]]:
         return CompiledAgent

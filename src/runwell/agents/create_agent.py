@@ -141,7 +141,7 @@ def create_agent(
     kept = tuple(reason for each in hooks if (reason := each.needs_checkpointer()))
     if checkpointer is False and kept:
         raise _unsaved(name, kept)
-    agent: CompiledAgent = graph.compile(
+    agent: CompiledAgent = graph.compile(  # type: ignore[assignment]  # an AgentGraph makes one
         checkpointer,
         store=store,
         interrupt_before=interrupt_before,

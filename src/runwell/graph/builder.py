@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from runwell.errors import GraphError, nearest
 from runwell.graph.checking import RESERVED, problems_of
 from runwell.graph.node import Branch, Handler, Node
 from runwell.graph.plan import Blueprint, Join
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
-from runwell.graph.schema import StateSchema
+from runwell.graph.schema import ContextT, InputT, OutputT, StateSchema, StateT
 from runwell.ports.command import END, START
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StateGraph"]
 
-S = TypeVar("S")
 
-
-class StateGraph(Generic[S]):
+class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     """Nodes that read a state and return changes to it, and edges that say what runs next.
 
     `state_schema` is a TypedDict, dataclass or Pydantic model; a key annotated `Annotated[T, reducer]` merges what
@@ -34,11 +32,11 @@ class StateGraph(Generic[S]):
 
     def __init__(
         self,
-        state_schema: type[S],
-        context_schema: type | None = None,
+        state_schema: type[StateT],
+        context_schema: type[ContextT] | None = None,
         *,
-        input_schema: type | None = None,
-        output_schema: type | None = None,
+        input_schema: type[InputT] | None = None,
+        output_schema: type[OutputT] | None = None,
     ) -> None:
         self.state_schema = state_schema
         self.schema = StateSchema(state_schema)
@@ -205,7 +203,7 @@ class StateGraph(Generic[S]):
         name: str = "graph",
         debug: bool = False,
         extra: str = "forbid",
-    ) -> Any:
+    ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """A runnable graph. Raises GraphError listing every problem of the definition.
 
         `checkpointer` saves each step; None takes the caller's graph's, if there is one, False none at all. `cache`
@@ -234,7 +232,7 @@ class StateGraph(Generic[S]):
             ignore_extra=extra == "ignore",
         )
 
-    def _compiled_class(self) -> type[CompiledStateGraph]:
+    def _compiled_class(self) -> type[CompiledStateGraph[StateT, ContextT, InputT, OutputT]]:
         """What `compile` makes."""
         from runwell.graph.compiled import CompiledStateGraph
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict, overload
 
 from typing_extensions import Unpack, is_typeddict
 
@@ -17,13 +17,14 @@ from runwell.graph.nesting import nest
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.schema import Channel
+from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateT
 from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.streaming import (
     INLINE,
     GraphOutput,
     MessagesHandler,
     StreamMode,
+    StreamPart,
     check_modes,
     inherit,
     shaped,
@@ -32,6 +33,7 @@ from runwell.graph.updates import as_update
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
+from runwell.ports.command import Command
 from runwell.ports.control import RunControl
 from runwell.ports.runtime import CURRENT_TASK, Principal, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
@@ -42,11 +44,14 @@ if TYPE_CHECKING:
     from runwell.graph.managed import Managed
     from runwell.graph.node import Node
     from runwell.observe.run import Run as Observed
+    from runwell.persistence.checkpoints.threads import PendingInterrupt
     from runwell.runnables.graph_view import Graph
 
 __all__ = ["CompiledStateGraph", "RunOptions", "StreamOptions"]
 
 Config = Mapping[str, Any] | None
+Given: TypeAlias = Mapping[str, Any] | Command[Any] | None
+"""What a run takes beside its own input: a dict for any kind of state, a `Command`, or None to go on."""
 DURABILITY = ("sync", "async", "exit")
 ON_BUSY = ("raise", "wait", "take")
 
@@ -57,10 +62,9 @@ class RunOptions(TypedDict, total=False):
     `context` is what nodes find in `runtime.context`. `interrupt_before`/`interrupt_after` pause at these nodes in
     this run ("*": all). `durability`: `"sync"` (default) saves a step before the next begins, `"async"` while the
     next runs, `"exit"` only at the end. `answer_interrupts(interrupt)` answers questions in process instead of
-    pausing. `version="v2"` gives a `GraphOutput` (`value`, `interrupts`), and a stream of `StreamPart`s.
-    `control` can stop the run between steps; `principal` says on whose behalf it acts. `on_busy` is for a thread that
-    another run has: `"raise"` (default) raises ThreadBusy before anything runs, `"wait"` waits for its end, `"take"`
-    takes the thread over, and that run stops at its next save.
+    pausing. `control` can stop the run between steps; `principal` says on whose behalf it acts. `on_busy` is for a
+    thread that another run has: `"raise"` (default) raises ThreadBusy before anything runs, `"wait"` waits for its
+    end, `"take"` takes the thread over, and that run stops at its next save.
     """
 
     context: Any
@@ -70,7 +74,6 @@ class RunOptions(TypedDict, total=False):
     interrupt_after: Sequence[str] | str
     durability: Literal["sync", "async", "exit"]
     answer_interrupts: Callable[[Any], Any]
-    version: Literal["v1", "v2"]
     on_busy: Literal["raise", "wait", "take"]
 
 
@@ -87,10 +90,10 @@ class StreamOptions(RunOptions, total=False):
     subgraphs: bool
 
 
-OPTIONS = frozenset(StreamOptions.__annotations__)
+OPTIONS = frozenset({*StreamOptions.__annotations__, "version"})
 
 
-class CompiledStateGraph(Runnable[Any, Any]):
+class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, OutputT]):
     """What `StateGraph.compile()` gives. Safe to share: every call is a run of its own.
 
     With a checkpointer a call needs `config={"configurable": {"thread_id": ...}}`. `invoke(None, config)` goes on where
@@ -99,7 +102,7 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     def __init__(
         self,
-        builder: StateGraph[Any],
+        builder: StateGraph[StateT, ContextT, InputT, OutputT],
         blueprint: Blueprint,
         *,
         checkpointer: Any = None,
@@ -195,35 +198,83 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
     # -- running
 
-    def invoke(self, input: Any, config: Config = None, **options: Unpack[RunOptions]) -> Any:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def invoke(
+        self,
+        input: InputT | Given,
+        config: Config = None,
+        *,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[RunOptions],
+    ) -> dict[str, Any]: ...
+    @overload
+    def invoke(
+        self, input: InputT | Given, config: Config = None, *, version: Literal["v2"], **options: Unpack[RunOptions]
+    ) -> GraphOutput[OutputT]: ...
+    def invoke(
+        self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[RunOptions]
+    ) -> Any:
         """Run to the end, or to a pause (open questions stand under `"__interrupt__"`), and give the state.
 
-        `options` are those of `RunOptions`.
+        `options` are those of `RunOptions`. With `version="v2"` it gives a `GraphOutput`: `value` and `interrupts`.
         """
+        _check_version(version)
         run, observed = self._run(input, config, options)
         if observed is None:
-            return _given(run_sync(run.flow(input), run.sink), options)
+            return _given(run_sync(run.flow(input), run.sink), version)
         with observed:
-            return _given(observed.end(run_sync(run.flow(input), run.sink)), options)
+            return _given(observed.end(run_sync(run.flow(input), run.sink)), version)
 
-    async def ainvoke(self, input: Any, config: Config = None, **options: Unpack[RunOptions]) -> Any:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    async def ainvoke(
+        self,
+        input: InputT | Given,
+        config: Config = None,
+        *,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[RunOptions],
+    ) -> dict[str, Any]: ...
+    @overload
+    async def ainvoke(
+        self, input: InputT | Given, config: Config = None, *, version: Literal["v2"], **options: Unpack[RunOptions]
+    ) -> GraphOutput[OutputT]: ...
+    async def ainvoke(
+        self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[RunOptions]
+    ) -> Any:
         """`invoke`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
+        _check_version(version)
         run, observed = self._run(input, config, options)
         emit = None if run.sink is None else _awaited(run.sink)
         if observed is None:
-            return _given(await run_async(run.flow(input), emit), options)
+            return _given(await run_async(run.flow(input), emit), version)
         async with observed:
-            return _given(observed.end(await run_async(run.flow(input), emit)), options)
+            return _given(observed.end(await run_async(run.flow(input), emit)), version)
 
-    def stream(self, input: Any, config: Config = None, **options: Unpack[StreamOptions]) -> Iterator[Any]:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def stream(
+        self,
+        input: InputT | Given,
+        config: Config = None,
+        *,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[StreamOptions],
+    ) -> Iterator[Any]: ...
+    @overload
+    def stream(
+        self, input: InputT | Given, config: Config = None, *, version: Literal["v2"], **options: Unpack[StreamOptions]
+    ) -> Iterator[StreamPart]: ...
+    def stream(
+        self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[StreamOptions]
+    ) -> Iterator[Any]:
         """What happens as it happens; close it (or drop it) to stop the run.
 
-        `options` are those of `StreamOptions`. With `"messages"` or `"custom"` among the modes the nodes run in another
-        thread, and go on while you read; else they run when you ask for the next item.
+        `options` are those of `StreamOptions`; `version="v2"` gives `StreamPart`s whatever the modes. With `"messages"`
+        or `"custom"` among the modes the nodes run in another thread, and go on while you read; else they run when you
+        ask for the next item.
         """
-        modes, shape = _reading(options)
+        modes, shape = _reading(options, version)
         run, observed = self._run(input, config, options)
         if INLINE.issuperset(modes):
 
@@ -249,12 +300,27 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
         return SyncStream(produce)
 
-    def astream(self, input: Any, config: Config = None, **options: Unpack[StreamOptions]) -> AsyncIterator[Any]:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def astream(
+        self,
+        input: InputT | Given,
+        config: Config = None,
+        *,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[StreamOptions],
+    ) -> AsyncIterator[Any]: ...
+    @overload
+    def astream(
+        self, input: InputT | Given, config: Config = None, *, version: Literal["v2"], **options: Unpack[StreamOptions]
+    ) -> AsyncIterator[StreamPart]: ...
+    def astream(
+        self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[StreamOptions]
+    ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop; the run goes on in one task while you read."""
         from runwell.drivers.aio import run_async
         from runwell.drivers.streams import AsyncStream
 
-        _, shape = _reading(options)
+        _, shape = _reading(options, version)
         run, observed = self._run(input, config, options)
 
         async def produce(pipe: Pipe) -> None:
@@ -288,8 +354,6 @@ class CompiledStateGraph(Runnable[Any, Any]):
                     f"{self.name!r} was called with an unknown option {name!r}{nearest(name, OPTIONS)}.",
                     hint=f"Options are {sorted(OPTIONS)}; the rest goes into config.",
                 )
-        if options.get("version", "v1") not in ("v1", "v2"):
-            raise InvalidInput(f"version is {options['version']!r}.", hint='It is "v1" (default) or "v2".')
         run = Run(self)
         scope = CURRENT_TASK.get()
         if "stream_mode" in options:
@@ -549,6 +613,16 @@ class CompiledStateGraph(Runnable[Any, Any]):
 
         return await run_async(thread.bulk_update(self, config, supersteps))
 
+    def list_interrupts(self, *, limit: int | None = None) -> list[PendingInterrupt]:
+        """The open questions of every thread of the checkpointer, the longest waiting first, each with its config."""
+        return run_sync(thread.questions(self, limit))
+
+    async def alist_interrupts(self, *, limit: int | None = None) -> list[PendingInterrupt]:
+        """`list_interrupts`, on the running event loop."""
+        from runwell.drivers.aio import run_async
+
+        return await run_async(thread.questions(self, limit))
+
 
 def _saver(given: Any) -> Any:
     if isinstance(given, type):
@@ -566,17 +640,23 @@ def _saver(given: Any) -> Any:
     return given
 
 
-def _reading(options: StreamOptions) -> tuple[tuple[str, ...], Callable[[Any], Any]]:
+def _check_version(version: str) -> None:
+    if version not in ("v1", "v2"):
+        raise InvalidInput(f"version is {version!r}.", hint='It is "v1" (default) or "v2".')
+
+
+def _reading(options: StreamOptions, version: str) -> tuple[tuple[str, ...], Callable[[Any], Any]]:
     """The modes asked for, and what gives an emitted item the form the reader expects."""
     asked = options.setdefault("stream_mode", "updates")
     modes, several, subgraphs = check_modes(asked), not isinstance(asked, str), options.get("subgraphs", False)
-    parts = options.get("version") == "v2"
+    _check_version(version)
+    parts = version == "v2"
     return modes, lambda item: shaped(item, several, subgraphs, parts)
 
 
-def _given(output: Any, options: RunOptions) -> Any:
+def _given(output: Any, version: str) -> Any:
     """A run's output in the form the caller asked for."""
-    return GraphOutput.of(output) if options.get("version") == "v2" else output
+    return GraphOutput.of(output) if version == "v2" else output
 
 
 def _awaited(put: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:

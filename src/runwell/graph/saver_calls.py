@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.drivers.colour import is_async
 from runwell.effects import Call, Callee, Sleep
-from runwell.errors import ThreadBusy
+from runwell.errors import InvalidConfig, ThreadBusy
 from runwell.ports.saver import Checkpoint, Commit, TaskRecord
 
 __all__ = ["SaverCalls"]
@@ -81,6 +81,15 @@ class SaverCalls:
 
     async def history(self, thread_id: str, ns: str, options: dict[str, Any]) -> list[Checkpoint]:
         return list(await Call(_with(self._history, {**options, "types": self.types}), thread_id, ns))
+
+    async def questions(self, limit: int | None) -> list[Any]:
+        """The open questions of all threads."""
+        if not hasattr(self.saver, "list_interrupts"):
+            raise InvalidConfig(
+                f"{type(self.saver).__name__} cannot list questions across threads.",
+                hint="Use a saver of runwell's, or look at get_state(config).interrupts thread by thread.",
+            )
+        return list(await Call(_with(_method(self.saver, "list_interrupts"), {"limit": limit, "types": self.types})))
 
 
 def _with(called: Callee[Any], options: dict[str, Any]) -> Callee[Any]:

@@ -7,13 +7,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
 
-from typing_extensions import ReadOnly, is_typeddict
+from typing_extensions import ReadOnly, TypeVar, is_typeddict
 
 from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
 from runwell.graph.channels import EphemeralValue, Topic, UntrackedValue, kind_of
 from runwell.graph.managed import Managed
 
-__all__ = ["Channel", "StateSchema"]
+__all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT"]
+
+StateT = TypeVar("StateT", default=Any)
+ContextT = TypeVar("ContextT", default=Any)
+InputT = TypeVar("InputT", default=StateT)
+OutputT = TypeVar("OutputT", default=StateT)
 
 Kind = Literal["typeddict", "dataclass", "pydantic"]
 

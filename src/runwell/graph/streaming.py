@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NotRequired, TypedDict
+
+from typing_extensions import TypeVar
 
 from runwell.errors import InvalidInput, nearest
 from runwell.messages.history import MessageList
@@ -68,22 +70,25 @@ class StreamPart(TypedDict):
     interrupts: NotRequired[tuple[Interrupt, ...]]
 
 
+ValueT = TypeVar("ValueT", default=Any)
+
+
 @dataclass(slots=True)
-class GraphOutput:
+class GraphOutput(Generic[ValueT]):
     """What `invoke(version="v2")` gives: the state, the open questions of a run that paused, and the reason and
     what comes next of one that was stopped (None: it was not)."""
 
-    value: Any
+    value: ValueT
     interrupts: tuple[Interrupt, ...] = ()
     stopped: dict[str, Any] | None = None
 
-    @classmethod
-    def of(cls, output: Any) -> GraphOutput:
+    @staticmethod
+    def of(output: Any) -> GraphOutput[Any]:
         """From what `invoke` gives otherwise."""
         if not isinstance(output, dict) or not (INTERRUPT in output or STOPPED in output):
-            return cls(output)
+            return GraphOutput(output)
         value = {name: value for name, value in output.items() if name not in (INTERRUPT, STOPPED)}
-        return cls(value, tuple(output.get(INTERRUPT, ())), output.get(STOPPED))
+        return GraphOutput(value, tuple(output.get(INTERRUPT, ())), output.get(STOPPED))
 
 
 def shaped(item: tuple[str, str, Any], several: bool, subgraphs: bool, parts: bool = False) -> Any:

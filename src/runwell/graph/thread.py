@@ -17,6 +17,7 @@ from runwell.ports.command import END, START
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
+    from runwell.persistence.checkpoints.threads import PendingInterrupt
 
 __all__ = ["HistoryOptions", "StateUpdate", "bulk_update", "history", "state", "update"]
 
@@ -36,16 +37,21 @@ class HistoryOptions(TypedDict, total=False):
     limit: int | None
 
 
-def _place(
-    graph: CompiledStateGraph, config: Mapping[str, Any]
-) -> tuple[CompiledStateGraph | None, SaverCalls, str, str, str | None]:
-    """Graph, saver, thread, namespace and checkpoint that a config names; no graph where a function called it."""
+def _calls(graph: CompiledStateGraph) -> SaverCalls:
     calls = graph.saver_calls
     if calls is None:
         raise NoCheckpointer(
             f"Graph {graph.name!r} has no checkpointer, so it has no saved state.",
             hint="Compile it with checkpointer=InMemorySaver() or SqliteSaver(path).",
         )
+    return calls
+
+
+def _place(
+    graph: CompiledStateGraph, config: Mapping[str, Any]
+) -> tuple[CompiledStateGraph | None, SaverCalls, str, str, str | None]:
+    """Graph, saver, thread, namespace and checkpoint that a config names; no graph where a function called it."""
+    calls = _calls(graph)
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise InvalidConfig("The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.')
@@ -80,6 +86,11 @@ async def history(graph: CompiledStateGraph, config: Mapping[str, Any], options:
     }
     shown = inner.shown if inner is not None else None
     return [snapshot_of(one, shown) for one in await calls.history(thread_id, ns, wanted)]
+
+
+async def questions(graph: CompiledStateGraph, limit: int | None) -> list[PendingInterrupt]:
+    """The open questions of all threads that the graph's checkpointer keeps."""
+    return await _calls(graph).questions(limit)
 
 
 async def update(

@@ -31,6 +31,9 @@ class SyncCalls:
     def bulk(self, graph: Any, config: Any, supersteps: Any) -> Any:
         return graph.bulk_update_state(config, supersteps)
 
+    def questions(self, graph: Any, **options: Any) -> Any:
+        return graph.list_interrupts(**options)
+
 
 class AsyncCalls:
     """The async forms, each in an event loop of its own."""
@@ -54,6 +57,9 @@ class AsyncCalls:
 
     def bulk(self, graph: Any, config: Any, supersteps: Any) -> Any:
         return asyncio.run(graph.abulk_update_state(config, supersteps))
+
+    def questions(self, graph: Any, **options: Any) -> Any:
+        return asyncio.run(graph.alist_interrupts(**options))
 
 
 async def _collected(items: Any) -> list[Any]:
