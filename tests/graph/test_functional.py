@@ -1061,6 +1061,63 @@ def test_an_entrypoint_in_a_node_pauses_the_graph_around_it(run: Any, thread: An
     assert ran.counted == {"shout": 1}
 
 
+def test_an_entrypoint_is_a_node(run: Any, thread: Any, ran: Ran) -> None:
+    """Its input is the state, its result the update; it pauses and goes on with the graph around it."""
+
+    class State(TypedDict, total=False):
+        text: str
+        said: str
+
+    @task
+    def shout(text: str) -> str:
+        ran("shout")
+        return text.upper()
+
+    @entrypoint()
+    async def flow(state: State) -> State:
+        return {"said": await shout(state["text"]) + interrupt("?")}
+
+    graph = StateGraph(State).add_node("flow", flow).add_edge(START, "flow").add_edge("flow", END)
+    app = graph.compile(checkpointer=InMemorySaver())
+    assert question(run.invoke(app, {"text": "a"}, thread)) == "?"
+    assert run.invoke(app, Command(resume="!"), thread) == {"text": "a", "said": "A!"}
+    assert ran.counted == {"shout": 1}
+
+
+class Place(TypedDict):
+    city: str
+
+
+def test_an_entrypoint_is_a_tool_and_a_step_of_a_chain(run: Any) -> None:
+    @task
+    def look_up(city: str) -> str:
+        return f"sunny in {city}"
+
+    @entrypoint()
+    def weather(place: Place) -> str:
+        """The weather of a city."""
+        return look_up(place["city"]).result()
+
+    tool = weather.as_tool()
+    assert (tool.name, tool.description, list(tool.args)) == ("weather", "The weather of a city.", ["city"])
+    assert run.invoke(tool, {"city": "Rome"}) == "sunny in Rome"
+    assert run.invoke(weather | str.title, {"city": "Rome"}) == "Sunny In Rome"
+    assert weather.get_output_jsonschema()["type"] == "string"
+
+
+def test_a_cache_policy_without_a_cache_is_refused(run: Any) -> None:
+    @task(cache_policy=CachePolicy())
+    def one() -> int:
+        return 1
+
+    def flow(given: str) -> Any:
+        return one().result()
+
+    with pytest.raises(InvalidInput, match="no cache"):
+        run.invoke(entrypoint()(flow), "x")
+    assert run.invoke(entrypoint(cache=False)(flow), "x") == 1
+
+
 def test_tasks_called_from_an_agents_tool_run_once_around_its_pause(run: Any, thread: Any, ran: Ran) -> None:
     from runwell.agents import create_agent
     from runwell.messages import AIMessage, ToolCall

@@ -442,15 +442,8 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self, outer: Run, scope: TaskScope, given: Any, channels: Mapping[str, Channel]
     ) -> list[Write]:
         """Run as a node of another graph: same driver, same thread, own namespace. Gives what changed, as writes."""
-        run = Run(self)
-        run.base = outer.base.override(budget=scope.runtime.budget)
-        run.limit, run.max_concurrency, run.metadata = outer.limit, outer.max_concurrency, outer.metadata
-        nest(run, self, scope)
+        run = self._within(outer, scope)
         run.shares = frozenset(channels)
-        run.answer_in_process = outer.answer_in_process
-        run.breaks_before, run.breaks_after = self.breaks_before, self.breaks_after
-        inherit(run, outer)
-        self._refuse(run)
         known = self.input_schema.channels
         if isinstance(given, Mapping):
             given = {name: value for name, value in given.items() if name in known}
@@ -461,6 +454,18 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             for name, value in result.items()
             if name in channels and not (name in before and _same(value, before[name]))
         ]
+
+    def _within(self, outer: Run, scope: TaskScope) -> Run:
+        """A run as a node of another graph's."""
+        run = Run(self)
+        run.base = outer.base.override(budget=scope.runtime.budget)
+        run.limit, run.max_concurrency, run.metadata = outer.limit, outer.max_concurrency, outer.metadata
+        nest(run, self, scope)
+        run.answer_in_process = outer.answer_in_process
+        run.breaks_before, run.breaks_after = self.breaks_before, self.breaks_after
+        inherit(run, outer)
+        self._refuse(run)
+        return run
 
     def _refuse(self, run: Run) -> None:
         """What can be known to fail is refused before anything runs."""

@@ -172,6 +172,11 @@ class TaskFunction(Generic[P, R]):
     async def _cached(self, scope: TaskScope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """The work, or what a cache has of it."""
         run, runtime, key = scope.run, scope.runtime, None
+        if self.cache is not None and run.cache is None and run.graph.cache is not False:
+            raise InvalidInput(
+                f"Task {self.name!r} has a cache_policy, and {run.graph.get_name()!r} no cache to keep results in.",
+                hint="Pass cache=InMemoryCache() or SqliteCache(path) where that is made, or cache=False to keep none.",
+            )
         if self.cache is not None and run.cache is not None:
             key = self._cache_key(runtime, args, kwargs)
             kept = await run.cache.get(key, run.graph.all_types | self.types)

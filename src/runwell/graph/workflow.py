@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from typing_extensions import Unpack
 
@@ -21,11 +21,13 @@ from runwell.graph.node import INJECTED, Node, injected
 from runwell.graph.node_cache import identity
 from runwell.graph.plan import Write
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
-from runwell.graph.schema import StateSchema
+from runwell.graph.schema import Channel, StateSchema
 from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.tasks import checked_function, types_in
 from runwell.graph.thread import HistoryOptions
+from runwell.graph.updates import node_writes
 from runwell.ports.command import END, START
+from runwell.ports.runtime import TaskScope
 
 __all__ = ["Entrypoint", "entrypoint"]
 
@@ -99,6 +101,42 @@ class Entrypoint(CompiledStateGraph):
     @cached_property
     def all_types(self) -> frozenset[type]:
         return super().all_types | types_in(self.func)
+
+    @property
+    def InputType(self) -> Any:
+        return self._hints[0]
+
+    @property
+    def OutputType(self) -> Any:
+        return self._hints[1]
+
+    @cached_property
+    def _hints(self) -> tuple[Any, Any]:
+        """What the annotations say of the input, and of what a caller is given."""
+        try:
+            hints = get_type_hints(self.func, include_extras=True)
+        except (NameError, TypeError):  # annotations that cannot be read say nothing
+            return Any, Any
+        given = next(iter(inspect.signature(self.func).parameters))
+        result = hints.get("return", Any)
+        if get_origin(result) is entrypoint.final:
+            result = get_args(result)[0]
+        return hints.get(given, Any), Any if result is entrypoint.final else result
+
+    def as_tool(self, args_schema: Any = None, **options: Any) -> Any:
+        """As `Runnable.as_tool`; the function's docstring describes it unless `description` does."""
+        if not options.get("description"):
+            options["description"] = inspect.getdoc(self.func)
+        return super().as_tool(args_schema, **options)
+
+    async def run_nested(
+        self, outer: Run, scope: TaskScope, given: Any, channels: Mapping[str, Channel]
+    ) -> list[Write]:
+        """Run as a node of another graph: its input is the state (or what was sent), its result the node's."""
+        run = self._within(outer, scope)
+        if given is outer.values:
+            given = outer.view(outer.graph.schema, given)
+        return node_writes(outer.graph, scope.node, await run.flow(given))
 
     # -- what a caller sees of the state
 
