@@ -420,8 +420,10 @@ class Run:
                 self.unkept.extend(call for id_, call in self.records.items() if id_.startswith(mine))
             self.unkept.append(record)
 
-    async def keep_call(self, record: TaskRecord) -> None:
-        """Keep how the call of a `@task` ended, as soon as it has."""
+    async def keep_call(self, scope: TaskScope, record: TaskRecord) -> None:
+        """Keep how the call of a `@task` ended, as soon as it has; not of one left behind by a run that went on."""
+        if scope.runtime.execution_info.checkpoint_id != self.head:
+            return
         self.records[record.task_id] = record
         if self.saver is not None and self.durability == "sync":
             await self.save_record(self.head, record)

@@ -158,11 +158,11 @@ class TaskFunction(Generic[P, R]):
             value = await self._cached(scope, args, kwargs)
         except Exception as error:
             error.add_note(f"in task {self.name!r} ({scope.task_id})")
-            await run.keep_call(TaskRecord(scope.task_id, self.name, error=f"{type(error).__name__}: {error}"))
+            await run.keep_call(scope, TaskRecord(scope.task_id, self.name, error=f"{type(error).__name__}: {error}"))
             raise
         copier = copier_of(run)
         data: Any = copier.pack(value, self.name, self.types) if run.saver is not None else _Held(value)
-        await run.keep_call(recorded(scope.task_id, self.name, mark, data, not _was_answered(scope)))
+        await run.keep_call(scope, recorded(scope.task_id, self.name, mark, data, not _was_answered(scope)))
         if isinstance(data, bytes):
             value = copier.unpack(data, self.name, self.types)
         if "updates" in run.modes and run.sink is not None:
