@@ -114,6 +114,15 @@ NAMES = {
         Result AsyncBatchedBaseStore validate_op_namespace Item get_text_at_path TTLConfig InMemoryStore SqliteStore
         AsyncSqliteStore PostgresStore AsyncPostgresStore""",
     "persistence.caches": "BaseCache InMemoryCache SqliteCache RedisCache",
+    "graph": """StateGraph START END MessagesState add_messages CompiledStateGraph REMOVE_ALL_MESSAGES push_message
+        Command interrupt Durability Interrupt StateSnapshot Send StateUpdate PregelTask StreamPart CachePolicy
+        Overwrite TimeoutPolicy RetryPolicy StreamWriter GraphOutput DeltaChannel LastValue EphemeralValue
+        BinaryOperatorAggregate Topic UntrackedValue Runtime RunControl ExecutionInfo ServerInfo TAG_NOSTREAM task
+        entrypoint Pregel NodeBuilder map_debug_tasks get_stream_writer get_config get_store get_runtime RemainingSteps
+        IsLastStep GraphCallbackHandler GraphInterruptEvent GraphResumeEvent""",
+    "errors": """NodeError InvalidUpdateError GraphDrained ParentCommand NodeTimeoutError GraphRecursionError
+        GraphInterrupt is_invalid_resume ModelRefusalError OutputParserException ContextOverflowError
+        ModelAuthenticationError ModelRateLimitError""",
     "chat_history": "InMemoryChatMessageHistory BaseChatMessageHistory",
 }
 

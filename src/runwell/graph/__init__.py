@@ -19,51 +19,50 @@ from runwell.graph.channels import (
     Topic,
     UntrackedValue,
 )
-from runwell.graph.compiled import CompiledStateGraph
+from runwell.graph.compiled import CompiledStateGraph, Durability
 from runwell.graph.interrupts import interrupt, record
 from runwell.graph.managed import IsLastStep, RemainingSteps
 from runwell.graph.messages_state import MessagesState
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.snapshot import PregelTask, StateSnapshot
-from runwell.graph.streaming import INTERRUPT, STOPPED, GraphOutput, StreamMode, StreamPart
+from runwell.graph.streaming import INTERRUPT, STOPPED, TAG_NOSTREAM, GraphOutput, StreamMode, StreamPart
 from runwell.graph.thread import StateUpdate
 from runwell.graph.where import get_config, get_runtime, get_store, get_stream_writer
 from runwell.messages.history import REMOVE_ALL_MESSAGES, add_messages
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
 from runwell.ports.control import RunControl
-from runwell.ports.runtime import ExecutionInfo, Principal, Runtime
+from runwell.ports.runtime import ExecutionInfo, Principal, Runtime, StreamWriter
 
 if TYPE_CHECKING:
     from runwell.graph.func import Entrypoint, TaskFuture, entrypoint, task
 
 __all__ = [
-    "BinaryOperatorAggregate",
-    "DeltaChannel",
-    "EphemeralValue",
-    "LastValue",
-    "Topic",
-    "UntrackedValue",
-    "STOPPED",
-    "IsLastStep",
-    "RemainingSteps",
-    "CachePolicy",
-    "TimeoutPolicy",
-    "RunControl",
-    "ExecutionInfo",
-    "Principal",
     "END",
     "INTERRUPT",
     "REMOVE_ALL_MESSAGES",
     "START",
+    "STOPPED",
+    "TAG_NOSTREAM",
+    "BinaryOperatorAggregate",
+    "CachePolicy",
     "Command",
     "CompiledStateGraph",
+    "DeltaChannel",
+    "Durability",
     "Entrypoint",
+    "EphemeralValue",
+    "ExecutionInfo",
     "GraphOutput",
     "Interrupt",
+    "IsLastStep",
+    "LastValue",
     "MessagesState",
     "Overwrite",
     "PregelTask",
+    "Principal",
+    "RemainingSteps",
     "RetryPolicy",
+    "RunControl",
     "Runtime",
     "Send",
     "StateGraph",
@@ -71,7 +70,11 @@ __all__ = [
     "StateUpdate",
     "StreamMode",
     "StreamPart",
+    "StreamWriter",
     "TaskFuture",
+    "TimeoutPolicy",
+    "Topic",
+    "UntrackedValue",
     "add_messages",
     "entrypoint",
     "get_config",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict, get_args, overload
 
 from typing_extensions import Unpack, is_typeddict
 
@@ -47,12 +47,13 @@ if TYPE_CHECKING:
     from runwell.persistence.checkpoints.threads import PendingInterrupt
     from runwell.runnables.graph_view import Graph
 
-__all__ = ["CompiledStateGraph", "RunOptions", "StreamOptions"]
+__all__ = ["CompiledStateGraph", "Durability", "RunOptions", "StreamOptions"]
 
 Config = Mapping[str, Any] | None
 Given: TypeAlias = Mapping[str, Any] | Command[Any] | None
 """What a run takes beside its own input: a dict for any kind of state, a `Command`, or None to go on."""
-DURABILITY = ("sync", "async", "exit")
+Durability = Literal["sync", "async", "exit"]
+DURABILITY = get_args(Durability)
 ON_BUSY = ("raise", "wait", "take")
 
 
@@ -72,7 +73,7 @@ class RunOptions(TypedDict, total=False):
     principal: Principal | None
     interrupt_before: Sequence[str] | str
     interrupt_after: Sequence[str] | str
-    durability: Literal["sync", "async", "exit"]
+    durability: Durability
     answer_interrupts: Callable[[Any], Any]
     on_busy: Literal["raise", "wait", "take"]
 

@@ -23,6 +23,7 @@ __all__ = [
     "MODES",
     "NOSTREAM",
     "STOPPED",
+    "TAG_NOSTREAM",
     "GraphOutput",
     "MessagesHandler",
     "StreamMode",
@@ -44,6 +45,8 @@ INLINE = frozenset({"values", "updates", "checkpoints", "tasks", "debug"})
 """Modes that emit between steps only, so that a plain reader needs no thread."""
 NOSTREAM = frozenset({"nostream", "langsmith:nostream"})
 """A run with one of these tags keeps its tokens and messages out of the stream."""
+TAG_NOSTREAM = "nostream"
+"""The tag to give."""
 
 
 def check_modes(modes: str | Sequence[str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ class ToolRuntime(Runtime[C], Generic[C, S]):
 
     `state` is the agent's state when the call was made (do not change it: return a `Command`). `tool_call_id` is the
     call being answered, None outside an agent. `tools` are the agent's tools. `context`, `store`, `stream_writer`,
-    `config`, `principal` and `execution_info` are as in `Runtime`.
+    `config`, `principal`, `execution_info`, `control`, `budget` and `heartbeat()` are as in `Runtime`.
     """
 
     state: S = None  # type: ignore[assignment]
@@ -74,7 +74,9 @@ def runtime_for_call(
         principal=runtime.principal,
         config=runtime.config,
         execution_info=runtime.execution_info,
+        control=runtime.control,
         budget=runtime.budget,
+        pulse=runtime.pulse,
         state=state,
         tool_call_id=tool_call_id,
         tools=list(tools),
