@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from runwell.agents import AgentMiddleware, create_agent
 from runwell.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
+    FilesystemFileSearchMiddleware,
     HumanInTheLoopMiddleware,
     LLMToolEmulator,
     LLMToolSelectorMiddleware,
@@ -85,6 +87,7 @@ MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "clearing": lambda: ContextEditingMiddleware([ClearToolUsesEdit(trigger=1, keep=1, clear_tool_inputs=True)]),
     "emulator": lambda: LLMToolEmulator(tools=["shaky"], model=calm("emulated")),
     "fallback": lambda: ModelFallbackMiddleware(calm()),
+    "file search": lambda: FilesystemFileSearchMiddleware(root_path=Path(__file__).parent),
     "llm selector": lambda: LLMToolSelectorMiddleware(model=selecting(), max_tools=1),
     "model limit": lambda: ModelCallLimitMiddleware(run_limit=2),
     "refusal": lambda: ModelRefusalMiddleware(on_refusal="message"),

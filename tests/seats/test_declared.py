@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from runwell.agents.middleware import (
     AgentMiddleware,
     ClearToolUsesEdit,
     ContextEditingMiddleware,
+    FilesystemFileSearchMiddleware,
     HumanInTheLoopMiddleware,
     LLMToolEmulator,
     LLMToolSelectorMiddleware,
@@ -130,6 +132,11 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
             "D18": ("code", "PATH, HOME, LANG and API_KEY"),
             "D19": ("code", "30 s for a command"),
         },
+    ),
+    (
+        "file search",
+        lambda: FilesystemFileSearchMiddleware(root_path=Path(__file__).parent, max_file_size_mb=3),
+        {"D20": ("code", str(Path(__file__).parent)), "D21": ("code", "no hidden files")},
     ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),
     (

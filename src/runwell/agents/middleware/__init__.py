@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         wrap_model_call,
         wrap_tool_call,
     )
+    from runwell.agents.middleware.file_search import FilesystemFileSearchMiddleware
     from runwell.agents.middleware.human_in_the_loop import Decision, HumanInTheLoopMiddleware, InterruptOnConfig
     from runwell.agents.middleware.llm_tool_emulator import LLMToolEmulator
     from runwell.agents.middleware.llm_tool_selector import LLMToolSelectorMiddleware
@@ -79,6 +80,7 @@ __all__ = [
     "DockerExecutionPolicy",
     "DockerPolicy",
     "ExtendedModelResponse",
+    "FilesystemFileSearchMiddleware",
     "HostExecutionPolicy",
     "HostPolicy",
     "HumanInTheLoopMiddleware",
@@ -138,6 +140,7 @@ _HOME = {
     "DockerExecutionPolicy": "middleware.shell_tool",
     "DockerPolicy": "middleware.shell_tool",
     "ExtendedModelResponse": "middleware.requests",
+    "FilesystemFileSearchMiddleware": "middleware.file_search",
     "HostExecutionPolicy": "middleware.shell_tool",
     "HostPolicy": "middleware.shell_tool",
     "HumanInTheLoopMiddleware": "middleware.human_in_the_loop",
