@@ -377,6 +377,30 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatc
         assert saver.load("t") is not None
 
 
+@pytest.mark.parametrize("table", ["threads", "checkpoints", "changes", "tasks", "blobs", "attempts"])
+def test_a_dropped_table_is_named_with_what_to_do(saver: SqliteSaver, table: str) -> None:
+    messages = talk(saver, 1)
+    saver._rows(f"DROP TABLE runwell_{table}")
+    failed = []
+    for use in (
+        lambda: saver.load("t"),
+        lambda: saver.history("t"),
+        lambda: saver.commit(step(2, messages, [*messages, "x" * 600])),
+        lambda: saver.commit(step(0, GONE, "x" * 600, "u")),
+        lambda: saver.save_task("t", "", "c1", TaskRecord("t1", "n")),
+        lambda: saver.take("t"),
+        lambda: saver.threads(),
+    ):
+        try:
+            use()
+        except StorageError as error:
+            failed.append(error)
+    assert failed
+    for each in failed:
+        assert f"no such table: runwell_{table}" in str(each)
+        assert "backup" in str(each)
+
+
 def test_a_full_disk_saves_nothing_and_says_so(path: Path, saver: SqliteSaver) -> None:
     messages = talk(saver, 2)
     pages = saver._rows("PRAGMA page_count")[0][0]

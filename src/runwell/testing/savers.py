@@ -403,6 +403,19 @@ class CheckpointSaverSuite:
         with raises(InvalidInput):
             ids(before="nowhere")
 
+    def test_an_id_with_half_a_character_is_refused_and_such_text_in_values_is_kept(self) -> None:
+        saver = self.make_saver()
+        thread = Thread(self, saver)
+        thread.commit("c0", {"text": "lone \ud800", "deep": [{"\udfff": "\ud800"}]})
+        thread.check()
+        with raises(InvalidInput) as caught:
+            Thread(self, saver, "t\ud800").commit("c0", {"n": 1})
+        assert "half a character" in str(caught[0])
+        for read in (saver.load, saver.history, saver.delete_thread):
+            with raises(InvalidInput):
+                self.call(read, "t\ud800")
+        thread.check()
+
     def test_store_07_a_negative_limit_is_refused(self) -> None:
         thread = Thread(self, self.make_saver())
         thread.commit("a", {"n": 1})

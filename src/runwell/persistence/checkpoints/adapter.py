@@ -19,6 +19,7 @@ from runwell.errors import InvalidInput, StorageError, ThreadBusy
 from runwell.persistence.checkpoints.encoding import decode_meta, decode_task, encode_meta, encode_task
 from runwell.persistence.checkpoints.rows import place
 from runwell.persistence.checkpoints.saver import metadata_matches
+from runwell.persistence.databases.text import whole
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.serializer import Serializer
 from runwell.ports.saver import GONE, Checkpoint, Commit, TaskRecord
@@ -273,7 +274,7 @@ class SaverAdapter:
         return found
 
     async def _delete(self, ask: _Ask, thread: str) -> None:
-        await ask("delete_thread", thread)
+        await ask("delete_thread", whole(thread))
 
     def _checkpoint(self, thread: str, ns: str, found: Any, types: frozenset[type]) -> Checkpoint:
         stored = dict(found.checkpoint["channel_values"])
@@ -308,7 +309,7 @@ class SaverAdapter:
 
 
 def _config(thread: str, ns: str, checkpoint_id: str | None = None) -> dict[str, Any]:
-    configurable = {"thread_id": thread, "checkpoint_ns": ns}
+    configurable = {"thread_id": whole(thread), "checkpoint_ns": ns}
     return {"configurable": configurable if checkpoint_id is None else {**configurable, "checkpoint_id": checkpoint_id}}
 
 

@@ -18,6 +18,7 @@ from runwell.persistence.checkpoints.replay import Replay
 from runwell.persistence.checkpoints.rows import SHARED, CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
 from runwell.persistence.checkpoints.worker import Worker
+from runwell.persistence.databases.text import whole
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.serializer import Serializer
 from runwell.ports.saver import GONE, Checkpoint, Commit, TaskRecord
@@ -82,7 +83,7 @@ class BaseCheckpointSaver(ThreadKeeping):
 
         Raises ThreadBusy when `expect_head` is no longer the newest, UnserializableType when a value may not be saved.
         """
-        where = (commit.thread_id, commit.ns)
+        where = (whole(commit.thread_id), commit.ns)
         head, parent = self._head_and_parent(commit)
         seq = head.seq + 1
         chains = dict(parent.chains)
@@ -137,7 +138,7 @@ class BaseCheckpointSaver(ThreadKeeping):
         Raises StorageError when there is no such checkpoint, ThreadBusy as `commit` does when `fence` is given.
         """
         data = encode_task(self.serializer, record, types)
-        self.write_task(thread_id, ns, checkpoint_id, record.task_id, data, len(questions_of(record)), fence)
+        self.write_task(whole(thread_id), ns, checkpoint_id, record.task_id, data, len(questions_of(record)), fence)
 
     def load(
         self, thread_id: str, ns: str = "", checkpoint_id: str | None = None, types: frozenset[type] = NO_TYPES
@@ -146,6 +147,8 @@ class BaseCheckpointSaver(ThreadKeeping):
 
         Raises CheckpointCorrupt, naming thread and checkpoint, when anything of it cannot be read.
         """
+
+        whole(thread_id)
 
         def read() -> Callable[[], list[Checkpoint]] | None:
             row = self.read_checkpoint(thread_id, ns, checkpoint_id)
@@ -175,6 +178,7 @@ class BaseCheckpointSaver(ThreadKeeping):
 
         Raises InvalidInput for a negative limit and for a `before` that the thread does not have.
         """
+        whole(thread_id)
         if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidInput(f"history() got limit={limit!r}.", hint="Give a number from 0 up, or None for all.")
 
@@ -194,7 +198,7 @@ class BaseCheckpointSaver(ThreadKeeping):
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget the thread, its subgraphs included. Forgetting an unknown thread is no error."""
-        self.remove_thread(thread_id)
+        self.remove_thread(whole(thread_id))
         self._forget(thread_id)
 
     # -- from an event loop

@@ -15,6 +15,7 @@ from runwell.persistence.checkpoints.delta import Chain
 from runwell.persistence.checkpoints.holds import new_holder
 from runwell.persistence.checkpoints.pruning import prunable
 from runwell.persistence.checkpoints.rows import CheckpointRow, Rows
+from runwell.persistence.databases.text import whole
 from runwell.persistence.serialization.serializer import Serializer
 from runwell.ports.command import Interrupt
 from runwell.ports.saver import TaskRecord
@@ -75,7 +76,7 @@ class ThreadKeeping(Rows):
         """
         if hold_s < 0:
             raise InvalidConfig(f"take() got hold_s={hold_s!r}.", hint="Give a number of seconds from 0 up.")
-        return self.write_take(thread_id, new_holder(), hold_s, force)
+        return self.write_take(whole(thread_id), new_holder(), hold_s, force)
 
     def release(self, thread_id: str, attempt: int) -> None:
         """The run has ended: others may take the thread at once. Harmless when it has been taken already."""
@@ -112,7 +113,7 @@ class ThreadKeeping(Rows):
         with self.transaction():
             if not self.read_namespaces(source_thread_id):
                 raise InvalidInput(f"There is no thread {source_thread_id!r} to copy.", hint="See threads().")
-            self._refuse_existing(target_thread_id)
+            self._refuse_existing(whole(target_thread_id))
             self.copy_rows(source_thread_id, target_thread_id)
 
     def _refuse_existing(self, thread_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, MissingExtra, StorageError
 from runwell.persistence.databases.sqlite import Migrations, too_new
+from runwell.persistence.databases.text import half_character
 
 if TYPE_CHECKING:
     import psycopg
@@ -113,6 +114,8 @@ class PostgresDatabase:
             self._mend()
             with self._borrowed() as connection:
                 return self._within(connection, work, mode, True)
+        except UnicodeEncodeError as error:
+            raise half_character(error) from None
         except self._psycopg.Error as error:
             raise self.failed(error) from error
 
@@ -286,6 +289,8 @@ class PostgresDatabase:
             return failed
         hints = {
             "53100": "Free some space on the server's disk, then run again: nothing was changed.",
+            "42P01": "Tables of runwell were dropped by hand. Restore them from a backup; to begin anew, drop what is "
+            f"left of its {self.room}, and their row in runwell_schema.",
             "42501": "Give the database user the right to create tables, or have an administrator call setup() once.",
         }
         failed = StorageError(f"PostgreSQL: {text}.", hint=hints.get(error.sqlstate or ""))

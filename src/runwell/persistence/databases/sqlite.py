@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeVar
 
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
+from runwell.persistence.databases.text import half_character
 
-__all__ = ["Migrations", "SqliteFile"]
+__all__ = ["Migrations", "SqliteFile", "too_new"]
 
 T = TypeVar("T")
 
@@ -129,11 +130,18 @@ class SqliteFile:
         """What a statement gives, as plain tuples; inside a transaction, or alone."""
         with self._lock:
             connection = self._connected()
-            if connection.row_factory is None:
-                return connection.execute(query, values).fetchall()
-            cursor = connection.cursor()
-            cursor.row_factory = None  # a connection that was given may have another
-            return cursor.execute(query, values).fetchall()
+            try:
+                if connection.row_factory is None:
+                    return connection.execute(query, values).fetchall()
+                cursor = connection.cursor()
+                cursor.row_factory = None  # a connection that was given may have another
+                return cursor.execute(query, values).fetchall()
+            except UnicodeEncodeError as error:
+                raise half_character(error) from None
+            except sqlite3.Error as error:
+                if self._depth:
+                    raise  # the transaction is undone first
+                raise self.failed(error) from error
 
     # -- the connection
 
@@ -243,6 +251,13 @@ class SqliteFile:
             sqlite3.SQLITE_CANTOPEN: "Does the directory exist, and may this user write to it?",
             sqlite3.SQLITE_READONLY: "Make the file and its directory writable for this user.",
         }
+        if code == sqlite3.SQLITE_IOERR:
+            hints[code] = "Does the disk work, and may the file still grow? Nothing was changed."
+        if "no such table: runwell_" in str(error) or "no such column" in str(error):
+            hints[code] = (
+                "Tables of runwell were dropped or changed by hand. Restore the file from a backup; to begin anew, "
+                f"drop what is left of its {self.room}, and their row in runwell_schema."
+            )
         if isinstance(error, sqlite3.ProgrammingError) and not self.owned:
             hints[code] = "Open the connection with sqlite3.connect(..., check_same_thread=False) and keep it open."
         return StorageError(f"{self.path!r}: {error}.", hint=hints.get(code))
