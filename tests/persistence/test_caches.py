@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runwell.errors import InvalidConfig, StorageError, UnserializableType
+from runwell.graph import START, CachePolicy, StateGraph
 from runwell.messages import AIMessage, HumanMessage
 from runwell.models import BaseChatModel, ChatGeneration, ChatResult
 from runwell.persistence.caches import BaseCache, InMemoryCache, RedisCache, SqliteCache, cache_key
@@ -249,6 +250,36 @@ def test_a_file_serves_several_processes_and_lasts(tmp_path: Path) -> None:
         assert again.get([key]) == {key: 1}
     tables = sqlite3.connect(tmp_path / "c").execute("SELECT name FROM sqlite_master WHERE name LIKE 'runwell%'")
     assert ("runwell_cache",) in tables.fetchall()
+
+
+# -- nodes
+
+
+class Sum(TypedDict):
+    terms: list[int]
+    total: int
+
+
+def test_a_node_runs_once_for_equal_state_on_every_cache_in_both_colours(cache: Any) -> None:
+    ran: list[list[int]] = []
+
+    def add(state: Sum) -> Any:
+        ran.append(state["terms"])
+        return {"total": sum(state["terms"])}
+
+    builder = StateGraph(Sum).add_node("add", add, cache_policy=CachePolicy(ttl=60)).add_edge(START, "add")
+    graph = builder.compile(cache=cache)
+    assert graph.invoke({"terms": [1, 2]})["total"] == 3
+    assert asyncio.run(graph.ainvoke({"terms": [1, 2]}))["total"] == 3
+    assert graph.invoke({"terms": [1, 3]})["total"] == 4
+    assert ran == [[1, 2], [1, 3]]
+
+
+def test_a_node_whose_redis_is_down_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with RedisCache(f"unix://{tmp_path}/none") as cache:
+        builder = StateGraph(Sum).add_node("add", lambda state: {"total": 3}, cache_policy=CachePolicy())
+        assert builder.add_edge(START, "add").compile(cache=cache).invoke({"terms": [1, 2]})["total"] == 3
+    assert "the node runs" in caplog.text
 
 
 # -- models

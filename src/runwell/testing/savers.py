@@ -236,6 +236,18 @@ class CheckpointSaverSuite:
         thread.commit("root", {"n": 0}, parent="0")
         thread.check()
 
+    def test_a_fork_of_a_fork_is_listed_beside_what_came_after_it(self) -> None:
+        thread = Thread(self, self.make_saver())
+        thread.commit("c0", {"old": "x", "n": 0})
+        thread.commit("c1", {"n": 1})
+        thread.commit("fork", {"n": 2}, parent="c0")
+        thread.commit("on", {"n": 3})
+        thread.commit("fork 2", {}, parent="fork")
+        thread.commit("new", {"old": "y"})  # reaches less far back than the one before
+        thread.check()
+        listed = self.call(thread.saver.history, "t", limit=2)
+        assert [each.values for each in listed] == [{"old": "y", "n": 2}, {"old": "x", "n": 2}]
+
     def test_a_fork_of_something_unknown_is_refused(self) -> None:
         thread = Thread(self, self.make_saver())
         thread.commit("a", {"n": 1})

@@ -55,13 +55,14 @@ class Replay:
     def _follow(self, row: CheckpointRow, oldest: int, row_at: Callable[[int], CheckpointRow | None]) -> None:
         """Find out where the branches left each other that the checkpoint descends through, back to seq `oldest`."""
         branch = row.branch
-        while branch > oldest and branch not in self._parents:
-            first = row_at(branch)
-            parent = row_at(first.parent_seq) if first else None
-            if parent is None:
-                raise self._corrupt(row.id, f"the checkpoint that branch {branch} left is missing")
-            self._parents[branch] = parent.branch, parent.seq
-            branch = parent.branch
+        while branch > oldest:
+            if branch not in self._parents:
+                first = row_at(branch)
+                parent = row_at(first.parent_seq) if first else None
+                if parent is None:
+                    raise self._corrupt(row.id, f"the checkpoint that branch {branch} left is missing")
+                self._parents[branch] = parent.branch, parent.seq
+            branch, _ = self._parents[branch]  # of one that another checkpoint went through, but not so far back
 
     def take(self, changes: Mapping[str, list[ChangeRow]]) -> None:
         """The changes in the spans, of every branch, in order of seq."""
