@@ -41,6 +41,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 ├── LimitError                    .kind, .value, .limit
 │   ├── BudgetExceeded, GraphRecursionError
 │   └── NodeTimeoutError          (also TimeoutError)
+├── PIIDetectionError             personal data where none may pass
 └── EngineBug                     us: please report
 
 Signal (BaseException)            control flow that `except Exception` must not swallow
@@ -94,6 +95,7 @@ __all__ = [
     "NodeTimeoutError",
     "OutputParserException",
     "OutsideError",
+    "PIIDetectionError",
     "ParentCommand",
     "RunCancelled",
     "RunningLoop",
@@ -523,6 +525,20 @@ class NodeTimeoutError(LimitError, TimeoutError):
 
     code = "RW703"
     abandoned: bool = False
+
+
+# -- policy
+
+
+class PIIDetectionError(RunwellError):
+    """Personal data or a secret where none may pass: `pii_type`, `count` findings. The values stand nowhere in it."""
+
+    code = "RW800"
+
+    def __init__(self, message: str = "", *, pii_type: str = "", count: int = 0, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.pii_type = pii_type
+        self.count = count
 
 
 # -- us

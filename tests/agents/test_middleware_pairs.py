@@ -23,6 +23,7 @@ from runwell.agents.middleware import (
     ModelRefusalMiddleware,
     ModelRetryMiddleware,
     ModelRouterMiddleware,
+    PIIMiddleware,
     RetrievalToolSelectorMiddleware,
     ShellToolMiddleware,
     SummarizationMiddleware,
@@ -90,6 +91,9 @@ MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "file search": lambda: FilesystemFileSearchMiddleware(root_path=Path(__file__).parent),
     "llm selector": lambda: LLMToolSelectorMiddleware(model=selecting(), max_tools=1),
     "model limit": lambda: ModelCallLimitMiddleware(run_limit=2),
+    "personal data": lambda: PIIMiddleware(
+        "place", detector=r"\b[abcd]\b", apply_to_output=True, apply_to_tool_results=True
+    ),
     "refusal": lambda: ModelRefusalMiddleware(on_refusal="message"),
     "retry": lambda: ModelRetryMiddleware(initial_delay=0.0, retry_on=Exception, on_failure="continue"),
     "retrieval": lambda: RetrievalToolSelectorMiddleware(max_tools=1),

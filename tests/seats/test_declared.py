@@ -23,6 +23,7 @@ from runwell.agents.middleware import (
     ModelRefusalMiddleware,
     ModelRetryMiddleware,
     ModelRouterMiddleware,
+    PIIMiddleware,
     RetrievalToolSelectorMiddleware,
     ShellToolMiddleware,
     SummarizationMiddleware,
@@ -137,6 +138,17 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
         "file search",
         lambda: FilesystemFileSearchMiddleware(root_path=Path(__file__).parent, max_file_size_mb=3),
         {"D20": ("code", str(Path(__file__).parent)), "D21": ("code", "no hidden files")},
+    ),
+    (
+        "personal data",
+        lambda: PIIMiddleware("email", strategy="mask", apply_to_output=True),
+        {
+            "D2": ("code", "Inspected for email"),
+            "D13": ("code", "email: by built-in detectors"),
+            "D14": ("code", "every message that leaves for a model (the copy; the history stays); what the model"),
+            "D15": ("code", "email: masked but for a part"),
+            "D16": ("code", "email: Nothing of it in the model's answer, in any mode; tools' results as they are"),
+        },
     ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),
     (

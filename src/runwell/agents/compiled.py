@@ -7,7 +7,6 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from runwell.agents.state import PRIVATE
 from runwell.graph.builder import StateGraph
 from runwell.graph.compiled import CompiledStateGraph
 
@@ -28,7 +27,13 @@ class CompiledAgent(CompiledStateGraph[Any]):
     @cached_property
     def shown(self) -> frozenset[str]:
         """The keys of a state that a snapshot shows."""
-        return frozenset(self.channels) - PRIVATE
+        return frozenset(self.channels) - self.hidden
+
+    def watched_of(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in self.hidden}
+
+    def input_of(self, run: Any, node: str) -> Any:
+        return self.watched_of(super().input_of(run, node))
 
     def with_name(self, name: str) -> CompiledAgent:
         """The same agent under another name. This one stays as it is."""

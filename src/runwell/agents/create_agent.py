@@ -154,7 +154,8 @@ def create_agent(
     agent.replaces_tools = replace_tools
     agent.pauses = pauses
     agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
-    agent.on_open, agent.hidden = setup.open, PRIVATE
+    agent.on_open = setup.open
+    agent.hidden = PRIVATE.union(key for key, hint in keys.items() if mark_of(hint).unseen)
     agent.default_limit = NO_STEP_LIMIT
     agent.default_concurrency = setup.limits.max_concurrency
     agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])

@@ -152,8 +152,13 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         require_valid_history(messages)
     if request.system_message is not None:
         messages = [request.system_message, *messages]
+    called, model = _bound(turn.setup, request)
+    if turn.setup.guards:
+        for guard in turn.setup.guards:
+            model = guard.guard_model(model, request)
+        called = callee(model)
     counted = meter.used.get("model_calls", 0)
-    reply = await Call(_bound(turn.setup, request), messages)
+    reply = await Call(called, messages)
     if not isinstance(reply, AIMessage):
         raise InvalidUpdateError(
             f"The model {request.model!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
@@ -161,10 +166,12 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
         meter.before(request.model)
         meter.after(request.model, None if getattr(request.model, "cache", None) else reply.usage_metadata)
+    if turn.setup.guards and hasattr(model, "update"):
+        turn.extra[len(turn.setup.hooks["wrap_model_call"])] = [model.update()]
     return ModelResponse([reply])
 
 
-def _bound(setup: Setup, request: ModelRequest) -> Callee[Any]:
+def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
     """The model with the request's tools, tool choice and format bound; made once for each combination."""
     key = (
         id(request.model),
@@ -175,7 +182,7 @@ def _bound(setup: Setup, request: ModelRequest) -> Callee[Any]:
     )
     known = setup.bound.get(key)
     if known is not None:
-        return known[0]  # type: ignore[no-any-return]
+        return known[:2]  # type: ignore[no-any-return]
     tools, choice, settings = list(request.tools), request.tool_choice, dict(request.model_settings)
     strategy = request.response_format
     if isinstance(strategy, ToolStrategy):
@@ -191,8 +198,8 @@ def _bound(setup: Setup, request: ModelRequest) -> Callee[Any]:
         model = model.bind(**settings)
     made = callee(model)
     if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
-        setup.bound[key] = (made, request.model, tuple(request.tools), strategy)  # held, so that ids stay theirs
-    return made
+        setup.bound[key] = (made, model, request.model, tuple(request.tools), strategy)  # held: the ids stay theirs
+    return made, model
 
 
 def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:

@@ -37,6 +37,8 @@ class Setup:
     hooks: dict[str, list[Hook]] = field(init=False)
     local: dict[str, BaseTool] = field(init=False)
     offered: list[Any] = field(init=False)
+    guards: tuple[AgentMiddleware, ...] = field(init=False)
+    """Those that stand between the agent and its models."""
     bound: dict[Any, Any] = field(default_factory=dict)
     """Models with tools bound, by what they were bound with."""
 
@@ -47,6 +49,10 @@ class Setup:
         self.hooks["after_agent"].reverse()
         self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
         self.offered = list(self.tools.values())
+        guarding = (AgentMiddleware.guard_model, AgentMiddleware.guard_answer)
+        self.guards = tuple(
+            each for each in self.middleware if (type(each).guard_model, type(each).guard_answer) != guarding
+        )
 
     def open(self, run: Any) -> None:
         """A run begins or goes on: count what it uses, for it and for the run around it."""

@@ -48,12 +48,14 @@ PRIVATE = frozenset({"ledger", "spent", "jump_to"})
 class OmitFromSchema:
     """Marks a key of the state, as in `seen: Annotated[int, OmitFromSchema(output=False)]`.
 
-    `input`: callers may not give it; `output`: callers do not get it; `run`: it begins anew with each input.
+    `input`: callers may not give it; `output`: callers do not get it; `run`: it begins anew with each input;
+    `unseen`: streams, observers and snapshots do not show it either.
     """
 
     input: bool = True
     output: bool = True
     run: bool = False
+    unseen: bool = False
 
 
 OmitFromInput = OmitFromSchema(output=False)

@@ -38,6 +38,8 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
             made = over_budget(setup, tool, call, over, task.runtime.budget)
         except Exception as error:
             made = answer_to(setup, tool, call, error)
+            for guard in setup.guards:
+                made = guard.guard_answer(made)
         return _checked(setup, task, call, made)
 
     return tools

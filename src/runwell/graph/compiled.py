@@ -185,6 +185,10 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         """What a snapshot of the state shows."""
         return {name: value for name, value in values.items() if name in self.shown}
 
+    def watched_of(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What who watches a node is told of the state it begins with."""
+        return values
+
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
         return run.view(self.nodes[node].schema, run.values)

@@ -353,7 +353,8 @@ class Run:
             observed = None
             if ambient is not None and ambient.handlers:
                 config: Any = {"metadata": node.metadata} if node.metadata else None
-                observed = open_run("node", node.name, planned.arg if planned.sent else self.values, config)
+                given = planned.arg if planned.sent else self.graph.watched_of(self.values)
+                observed = open_run("node", node.name, given, config)
             if observed is None:
                 writes = await settled(scope, run_node(node, planned, runtime, scope))
             else:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runwell.agents.middleware.model_refusal import ModelRefusalMiddleware
     from runwell.agents.middleware.model_retry import ModelRetryMiddleware
     from runwell.agents.middleware.model_router import ModelChoice, ModelRouterMiddleware
+    from runwell.agents.middleware.pii import PIIMiddleware
     from runwell.agents.middleware.requests import (
         ExtendedModelResponse,
         ModelCallResult,
@@ -58,6 +59,14 @@ if TYPE_CHECKING:
     )
     from runwell.agents.middleware.tool_error import ToolErrorMiddleware
     from runwell.agents.middleware.tool_retry import ToolRetryMiddleware
+    from runwell.agents.pii.detect import (
+        detect_credit_card,
+        detect_email,
+        detect_ip,
+        detect_mac_address,
+        detect_url,
+    )
+    from runwell.agents.pii.match import PIIDetectionError, PIIMatch
     from runwell.agents.state import (
         AgentState,
         OmitFromInput,
@@ -101,6 +110,9 @@ __all__ = [
     "OmitFromInput",
     "OmitFromOutput",
     "OmitFromSchema",
+    "PIIDetectionError",
+    "PIIMatch",
+    "PIIMiddleware",
     "PlanningState",
     "PrivateStateAttr",
     "RetrievalToolSelectorMiddleware",
@@ -121,6 +133,11 @@ __all__ = [
     "after_model",
     "before_agent",
     "before_model",
+    "detect_credit_card",
+    "detect_email",
+    "detect_ip",
+    "detect_mac_address",
+    "detect_url",
     "dynamic_prompt",
     "hook_config",
     "wrap_model_call",
@@ -161,6 +178,9 @@ _HOME = {
     "OmitFromInput": "state",
     "OmitFromOutput": "state",
     "OmitFromSchema": "state",
+    "PIIDetectionError": "pii.match",
+    "PIIMatch": "pii.match",
+    "PIIMiddleware": "middleware.pii",
     "PlanningState": "middleware.todo_list",
     "PrivateStateAttr": "state",
     "RetrievalToolSelectorMiddleware": "middleware.retrieval_tool_selector",
@@ -181,6 +201,11 @@ _HOME = {
     "after_model": "middleware.decorators",
     "before_agent": "middleware.decorators",
     "before_model": "middleware.decorators",
+    "detect_credit_card": "pii.detect",
+    "detect_email": "pii.detect",
+    "detect_ip": "pii.detect",
+    "detect_mac_address": "pii.detect",
+    "detect_url": "pii.detect",
     "dynamic_prompt": "middleware.decorators",
     "hook_config": "middleware.middleware",
     "wrap_model_call": "middleware.decorators",

@@ -82,6 +82,18 @@ class AgentMiddleware:
         """Around each tool call."""
         return handler(request)
 
+    def guard_model(self, model: Any, request: ModelRequest) -> Any:
+        """What is called in the place of `model`, nearest to it, whichever model the hooks have chosen.
+
+        It has `invoke(messages)` and `ainvoke(messages)`. If it has `update()`, what that gives afterwards goes into
+        the state with the reply.
+        """
+        return model
+
+    def guard_answer(self, answer: Any) -> Any:
+        """What is told in the place of `answer`, the ToolMessage about a call that failed."""
+        return answer
+
     def pauses(self) -> str | None:
         """Why a run may pause because of this middleware; None if it does not."""
         return None
