@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from runwell.agents.delegation import create_handoff_tool, create_supervisor, create_swarm, handoff
     from runwell.agents.limits import AgentLimits, Budget
     from runwell.agents.middleware.middleware import AgentMiddleware
+    from runwell.agents.react_agent import create_react_agent
     from runwell.agents.state import AgentState
     from runwell.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+    from runwell.agents.tool_runner import ToolNode, tools_condition
     from runwell.models.prices import Price
 
 _HOME = {
@@ -23,6 +25,9 @@ _HOME = {
     "Price": "runwell.models.prices",
     "ProviderStrategy": "runwell.agents.structured_output",
     "ToolStrategy": "runwell.agents.structured_output",
+    "ToolNode": "runwell.agents.tool_runner",
+    "create_react_agent": "runwell.agents.react_agent",
+    "tools_condition": "runwell.agents.tool_runner",
     "create_handoff_tool": "runwell.agents.delegation",
     "create_supervisor": "runwell.agents.delegation",
     "create_swarm": "runwell.agents.delegation",
@@ -37,12 +42,15 @@ __all__ = [
     "Budget",
     "Price",
     "ProviderStrategy",
+    "ToolNode",
     "ToolStrategy",
     "create_agent",
     "create_handoff_tool",
+    "create_react_agent",
     "create_supervisor",
     "create_swarm",
     "handoff",
+    "tools_condition",
 ]
 
 

@@ -20,7 +20,7 @@ from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.runtime import ToolRuntime, runtime_for_call
 
-__all__ = ["tool_node"]
+__all__ = ["around_call", "tool_node"]
 
 
 def tool_node(setup: Setup) -> Callable[[Task], Any]:
@@ -33,7 +33,7 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
         runtime = _runtime(setup, task, call)
         request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
         try:
-            made = await _around(setup, 0, request)
+            made = await around_call(setup, 0, request)
         except BudgetExceeded as over:
             made = over_budget(setup, tool, call, over, task.runtime.budget)
         except Exception as error:
@@ -49,14 +49,14 @@ def _runtime(setup: Setup, task: Task, call: Mapping[str, Any]) -> ToolRuntime[A
     return runtime_for_call(task.runtime, state=task.values, tool_call_id=call["id"], tools=setup.offered)
 
 
-async def _around(setup: Setup, index: int, request: Any) -> Any:
+async def around_call(setup: Setup, index: int, request: Any) -> Any:
     """The call, inside the wrap_tool_call hooks from `index` on."""
     hooks = setup.hooks["wrap_tool_call"]
     if index < len(hooks):
         hook = hooks[index]
         if hook.flow is not None:
-            return await hook.flow(request, lambda changed: _around(setup, index + 1, changed))
-        return await CallHook(hook.callee, request, lambda changed: _around(setup, index + 1, changed))
+            return await hook.flow(request, lambda changed: around_call(setup, index + 1, changed))
+        return await CallHook(hook.callee, request, lambda changed: around_call(setup, index + 1, changed))
     if not isinstance(request, ToolCallRequest):
         raise InvalidUpdateError(
             f"A wrap_tool_call hook called its handler with {request!r:.200}.",
@@ -114,7 +114,7 @@ def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
 
 def _edited(request: ToolCallRequest) -> Any:
     """The call as the model wrote it, if a person changed it."""
-    reply, _ = last_reply(request.state["messages"])
+    reply, _ = last_reply(_messages(request.state))
     return (reply.additional_kwargs.get("edited_calls") or {}).get(request.tool_call["id"]) if reply else None
 
 
@@ -217,3 +217,7 @@ def _answers_in(setup: Setup, task: Task, call: Mapping[str, Any], command: Comm
 def _handed_on(task: Task, command: Command[Any], message: ToolMessage) -> bool:
     """Whether it is a message of the history, which a jump to the parent graph takes along."""
     return command.graph is not None and any(message is known for known in task.values["messages"])
+
+
+def _messages(state: Any) -> Any:
+    return (state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)) or ()
