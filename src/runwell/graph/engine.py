@@ -23,11 +23,13 @@ from runwell.errors import (
 )
 from runwell.graph.calls import settled
 from runwell.graph.guard import guarded
+from runwell.graph.in_place import Watch
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.nesting import leave
 from runwell.graph.node import Branch, Node, injected
 from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, plan_tasks, put_off
+from runwell.graph.recorded import contents_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
 from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
@@ -115,6 +117,7 @@ class Run:
         "token",
         "unkept",
         "values",
+        "watch",
     )
 
     def __init__(self, graph: CompiledStateGraph) -> None:
@@ -160,6 +163,7 @@ class Run:
         self.busy: set[str] = set()
         self.lineage: list[list[str]] = []
         self.pending: Commit | None = None
+        self.watch: Watch | None = None
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""
@@ -256,6 +260,8 @@ class Run:
                     hint='If it is meant to run longer, pass {"recursion_limit": ...} in the config; '
                     "otherwise look for an edge that leads back for ever.",
                 )
+            if self.saver is not None and self.graph.output_is_state:
+                self.watch = Watch(self.values, contents_of(self) if self.graph.debug else None)
             done, interrupts = await self._step(now)
             if not done and not interrupts:  # a breakpoint in a nested graph
                 await self._paused()
@@ -552,6 +558,8 @@ class Run:
             changes = applied[1]  # a lone task's changes were worked out for its conditional edge
         else:
             changes = apply_step(graph.blueprint, self.values, done)
+        if self.watch is not None:
+            self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
         if changes:
             self.check(changes, ", ".join(node for node, _ in done))
             self.values = changed_values(self.values, changes)

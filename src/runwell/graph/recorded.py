@@ -8,7 +8,7 @@ it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runwell.errors import UnserializableType
@@ -17,7 +17,7 @@ from runwell.ports.saver import TaskRecord
 if TYPE_CHECKING:
     from runwell.graph.engine import Run
 
-__all__ = ["CALL", "FRESH", "Copier", "copier_of", "recorded"]
+__all__ = ["CALL", "FRESH", "Copier", "contents_of", "copier_of", "recorded"]
 
 CALL = "call"
 """Among the records of a task's row: its name and its arguments' mark. No other row has it."""
@@ -77,6 +77,19 @@ class Copier:
 def recorded(task_id: str, name: str, mark: str | None, data: Any, fresh: bool) -> TaskRecord:
     """The row of a call that has ended."""
     return TaskRecord(task_id, name, done=True, writes=[("return", data)], records={CALL: [name, mark], FRESH: fresh})
+
+
+def contents_of(run: Run) -> Callable[[Any], bytes | None]:
+    """What makes bytes of a value of a run's state, None where it cannot be saved."""
+    copier = copier_of(run)
+
+    def pack(value: Any) -> bytes | None:
+        try:
+            return copier.pack(value, "", frozenset())
+        except UnserializableType:
+            return None
+
+    return pack
 
 
 def copier_of(run: Run) -> Copier:
