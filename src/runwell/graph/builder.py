@@ -209,7 +209,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         `checkpointer` saves each step; None takes the caller's graph's, if there is one, False none at all. `cache`
         keeps results of nodes with a `cache_policy`; None takes the caller's graph's, False keeps none.
         `interrupt_before`/`interrupt_after` pause at these nodes ("*": all). `extra="ignore"` drops unknown input keys
-        instead of refusing them.
+        instead of refusing them. `debug` refuses, in runs that are saved, whatever a node changed in place and did not
+        return, nested values too; else that is told by a value's length alone.
         """
         problems = problems_of(self)
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
