@@ -157,6 +157,24 @@ def test_max_concurrency_bounds_the_tasks_of_an_entrypoint(run: Any) -> None:
     assert most == 2
 
 
+def test_after_a_failure_no_task_begins_that_was_waiting_for_its_turn(run: Any, ran: Ran) -> None:
+    @task
+    def work(n: int) -> int:
+        ran(n)
+        if n == 0:
+            raise ValueError("first")
+        time.sleep(0.01)
+        return n
+
+    @entrypoint()
+    def flow(n: int) -> Any:
+        return [each.result() for each in [work(i) for i in range(n)]]
+
+    with pytest.raises(ValueError, match="first"):
+        run.invoke(flow, 50, {"max_concurrency": 1})
+    assert len(ran.what) < 5
+
+
 def test_a_failed_run_goes_on_behind_the_tasks_that_ended(run: Any, colour: str, thread: Any, ran: Ran) -> None:
     @task
     def first() -> str:

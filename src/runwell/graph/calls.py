@@ -171,10 +171,15 @@ class Calls:
         return GraphInterrupt(list(known.values())) if len(known) > len(pause.interrupts) else pause
 
     async def failed(self, error: Exception) -> None:
-        """After the code has failed: wait for all, whose results are kept; note on the error what else failed."""
+        """After the code has failed: begin no more, wait for the rest, which is kept; note what else failed."""
         if isinstance(error, NodeTimeoutError) and all(future.problem() is not error for future in self.ended):
             self.cancel()  # the time of the code itself is up
             return
+        with self._lock:
+            not_begun = [future for future, _ in self._waiting]
+            self._waiting.clear()
+        for future in not_begun:
+            future.cancel()
         await self._wait()
         for future in self.ended:
             other = future.problem()
