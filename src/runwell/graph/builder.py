@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from runwell.errors import GraphError, nearest
 from runwell.graph.checking import RESERVED, problems_of
-from runwell.graph.node import Branch, Handler, Node
+from runwell.graph.node import Branch, Handler, Node, state_annotation
 from runwell.graph.plan import Blueprint, Join
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.schema import ContextT, InputT, OutputT, StateSchema, StateT
@@ -70,7 +70,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """Add a node: `add_node(function)` or `add_node("name", function_or_runnable_or_graph)`.
 
         A function takes the state, and by name any of `runtime`, `config`, `writer`, `store`, `previous`; it may be
-        plain or `async`. `defer` runs it only when nothing else is left. `input_schema` is what it sees of the state.
+        plain or `async`. `defer` runs it only when nothing else is left. `input_schema` is what it sees of the state;
+        by default what its state parameter is annotated with, if that is a schema. Keys that only such a schema has are
+        private to the nodes that name them.
         `destinations` names where its `Command`s may go, for drawing. `metadata` goes with what is streamed and
         observed of it. `quiet` marks a node whose steps need no checkpoint when they change nothing.
 
@@ -95,8 +97,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                 f"{name!r} cannot be a node's name.", hint=f"Avoid '|', ':' and the reserved {sorted(RESERVED)}."
             )
         schema = self.schema
-        if input_schema is not None:
-            schema = StateSchema(input_schema)
+        seen = input_schema or state_annotation(action, self.state_schema)
+        if seen is not None:
+            schema = StateSchema(seen)
             self.schemas.append(schema)
         self.nodes[name] = Node.of(
             name,

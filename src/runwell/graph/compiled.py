@@ -17,7 +17,7 @@ from runwell.graph.nesting import nest
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateT
+from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateSchema, StateT
 from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.streaming import (
     INLINE,
@@ -29,7 +29,7 @@ from runwell.graph.streaming import (
     inherit,
     shaped,
 )
-from runwell.graph.updates import as_update
+from runwell.graph.updates import as_update, changed_only
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
@@ -453,12 +453,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         if isinstance(given, Mapping):
             given = {name: value for name, value in given.items() if name in known}
         result = await run.flow(given)
-        before = given if isinstance(given, Mapping) else {}
-        return [
-            (name, _grown(channels[name], before.get(name), value))
-            for name, value in result.items()
-            if name in channels and not (name in before and _same(value, before[name]))
-        ]
+        return changed_only(channels, given if isinstance(given, Mapping) else {}, result)
 
     def _within(self, outer: Run, scope: TaskScope) -> Run:
         """A run as a node of another graph's."""
@@ -526,6 +521,44 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                 f"context={context!r:.200} does not fit {schema.__qualname__!r}: {error}.",
                 hint="Pass the fields the context_schema declares.",
             ) from error
+
+    @property
+    def InputType(self) -> Any:
+        """The class of its input: the input schema."""
+        return self.input_schema.type if self.output_is_state else Any
+
+    @property
+    def OutputType(self) -> Any:
+        """The class whose keys its output has: the output schema."""
+        return self.output_schema.type if self.output_is_state else Any
+
+    def get_input_schema(self, config: Any = None) -> type[Any]:
+        """A pydantic model of the input: a field for each key of the input schema."""
+        return self._model_of("input", self.input_schema) if self.output_is_state else super().get_input_schema(config)
+
+    def get_output_schema(self, config: Any = None) -> type[Any]:
+        """A pydantic model of the output: a field for each key of the output schema."""
+        return (
+            self._model_of("output", self.output_schema) if self.output_is_state else super().get_output_schema(config)
+        )
+
+    def _model_of(self, side: str, schema: StateSchema) -> type[Any]:
+        if schema.kind == "pydantic":
+            return schema.type
+        from runwell.runnables.schemas import model_of
+
+        required = schema.required if side == "input" else ()
+        keys = schema.channels.items()
+        return model_of(self, side, {name: (key.annotation, ... if name in required else None) for name, key in keys})
+
+    def get_subgraphs(self, *, recurse: bool = False) -> Iterator[tuple[str, CompiledStateGraph]]:
+        """The graphs that are nodes, by name; with `recurse` those in them too, as `outer|inner`."""
+        for name, node in self.nodes.items():
+            inner = node.subgraph or node.around
+            if inner is not None:
+                yield name, inner
+                if recurse:
+                    yield from ((f"{name}|{deep}", graph) for deep, graph in inner.get_subgraphs(recurse=True))
 
     def get_graph(self, config: Config = None, *, xray: bool | int = False) -> Graph:
         """The nodes and the ways between them, to draw. `xray` shows what nested graphs are made of."""
@@ -682,22 +715,3 @@ async def _watched(run: Run, observed: Observed | None, given: Any) -> Any:
         return await run.flow(given)
     with observed:
         return observed.end(await run.flow(given))
-
-
-def _grown(channel: Channel, before: Any, after: Any) -> Any:
-    """What a nested graph's value adds, for a channel that merges lists: its new tail if the rest is untouched."""
-    if channel.reducer is not None and isinstance(before, list) and isinstance(after, list):
-        size = len(before)
-        if len(after) >= size and all(_same(a, b) for a, b in zip(before, after, strict=False)):
-            return after[size:]
-    return after
-
-
-def _same(one: Any, other: Any) -> bool:
-    """The same value; when the nested graph was resumed, a value that it never touched is an equal one, read back."""
-    if one is other:
-        return True
-    try:
-        return (one == other) is True
-    except (TypeError, ValueError):  # a container of arrays cannot say
-        return False

@@ -34,8 +34,9 @@ def picture(graph: CompiledStateGraph, xray: bool | int = False) -> Graph:
             drawn.edges.append(edge)
     deeper = xray if isinstance(xray, bool) else xray - 1
     for name, node in graph.nodes.items():
-        if xray and node.subgraph is not None:
-            drawn.expand(name, picture(node.subgraph, deeper))
+        inner = node.subgraph or node.around
+        if xray and inner is not None:
+            drawn.expand(name, picture(inner, deeper))
     return drawn
 
 

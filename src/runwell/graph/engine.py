@@ -33,7 +33,7 @@ from runwell.graph.recorded import contents_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
 from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
-from runwell.graph.updates import node_writes
+from runwell.graph.updates import changed_only, node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import END, Command, Interrupt, Send
@@ -467,10 +467,22 @@ class Run:
         state = planned.arg if planned.sent else self.view(node.schema, self.values)
         called = node.callee if not node.wants else node.bound(runtime)
         try:
-            result = await Call(called, state, timeout=deadline)
+            if node.around is None:
+                result = await Call(called, state, timeout=deadline)
+            else:
+                result = await self._around(node, called, state, deadline)
         except ParentCommand as jump:  # of a graph that the node called
             result = Command(update=jump.command.update, goto=jump.command.goto)
         return await self.finish(node, result, runtime)
+
+    async def _around(self, node: Node, called: Callee[Any], state: Any, deadline: Deadline | None) -> Any:
+        """A graph with settings bound to it (`graph.with_config(...)`) as a node: it writes only what it changed."""
+        if isinstance(state, dict):
+            state = {name: value for name, value in state.items() if name in node.around.input_schema.channels}
+        result = await Call(called, state, timeout=deadline)
+        if not isinstance(state, dict) or not isinstance(result, dict):
+            return result
+        return dict(changed_only(self.graph.channels, state, result))
 
     def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
         """The state as `schema` shows it, with what is worked out for this step."""
@@ -595,6 +607,7 @@ class Run:
         return routes
 
     def check(self, changes: dict[str, tuple[Any, Any]], node: str) -> None:
+        """A step's changes as a Pydantic state takes them; its validators may change the values in `changes`."""
         schema = self.graph.schema
         if schema.kind == "pydantic":
             for name, (old, new) in changes.items():

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 from runwell.drivers.colour import callee
 from runwell.effects import Callee, is_flow
 from runwell.errors import GraphError
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
-from runwell.graph.schema import StateSchema
+from runwell.graph.schema import StateSchema, is_schema
 from runwell.ports.runtime import Runtime
 
 __all__ = ["INJECTED", "Branch", "Handler", "Node", "bind_parameters"]
@@ -49,6 +49,33 @@ def _by_name(node: str, function: Callable[..., Any]) -> bool | None:
     if next(iter(parameters)) not in INJECTED:
         return None
     return "state" in parameters
+
+
+def _inside(action: Any) -> Any:
+    """The compiled graph that a runnable such as `graph.with_config(...)` wraps, or None."""
+    inner = vars(action).get("bound") if hasattr(action, "__dict__") else None
+    while inner is not None and not hasattr(inner, "run_nested"):
+        inner = vars(inner).get("bound") if hasattr(inner, "__dict__") else None
+    return inner
+
+
+def state_annotation(action: Any, known: type) -> type | None:
+    """The class that a function says its state is of, where that is a schema and not the one that is `known`."""
+    if not (inspect.isfunction(action) or inspect.ismethod(action)):
+        return None
+    parameters = inspect.signature(action).parameters
+    name = next(iter(parameters), None)
+    if name in INJECTED:
+        name = "state" if "state" in parameters else None
+    said = parameters[name].annotation if name is not None else inspect.Parameter.empty
+    if said is known or said is inspect.Parameter.empty or said == known.__name__:
+        return None
+    if isinstance(said, str):
+        try:
+            said = get_type_hints(action).get(str(name))
+        except (NameError, TypeError, AttributeError):  # a name that only a type checker can find
+            return None
+    return said if said is not known and is_schema(said) else None
 
 
 def _called(function: Callable[..., Any], with_state: bool, state: Any, **given: Any) -> Any:
@@ -140,6 +167,8 @@ class Node:
     wants: tuple[str, ...] = ()
     flow: Callable[..., Any] | None = None
     subgraph: Any = None
+    around: Any = None
+    """The graph that the node's runnable has bound settings to."""
     retry: tuple[RetryPolicy, ...] = ()
     timeout: TimeoutPolicy | None = None
     cache: CachePolicy | None = None
@@ -182,7 +211,7 @@ class Node:
                 hint="Give a function of the state (plain or async), a runnable, or a compiled graph.",
             )
         if runnable:
-            return cls(name, callee(action), schema, **settings)
+            return cls(name, callee(action), schema, around=_inside(action), **settings)
         called = callee(action)
         by_name = _by_name(name, action)
         if by_name is not None:

@@ -12,8 +12,9 @@ from typing_extensions import ReadOnly, TypeVar, is_typeddict
 from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
 from runwell.graph.channels import EphemeralValue, Topic, UntrackedValue, kind_of
 from runwell.graph.managed import Managed
+from runwell.ports.command import START
 
-__all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT"]
+__all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT", "is_schema"]
 
 StateT = TypeVar("StateT", default=Any)
 ContextT = TypeVar("ContextT", default=Any)
@@ -91,6 +92,13 @@ def _is_reducer(note: Any) -> bool:
             hint="A reducer takes two: what is there, and what comes.",
         )
     return fits
+
+
+def is_schema(given: Any) -> bool:
+    """Whether a class can be a state's: a TypedDict, dataclass or Pydantic model."""
+    return isinstance(given, type) and (
+        is_typeddict(given) or dataclasses.is_dataclass(given) or hasattr(given, "__pydantic_validator__")
+    )
 
 
 class StateSchema:
@@ -216,6 +224,10 @@ class StateSchema:
         try:
             model.__pydantic_validator__.validate_assignment(blank, name, value)
         except ValidationError as error:
+            if node == START:
+                raise InvalidInput(
+                    f"The input does not fit {model.__qualname__!r}: {_told(error)}", hint="Correct the named fields."
+                ) from error
             raise InvalidUpdateError(
                 f"Node {node!r} gave {name!r} a value that {model.__qualname__!r} does not take: {_told(error)}",
                 hint="Return a value of the declared type; nothing of this step was saved.",

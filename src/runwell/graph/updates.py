@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from runwell.errors import InvalidUpdateError, ParentCommand, nearest
 from runwell.graph.plan import JUMP, ROUTE, Write
+from runwell.graph.schema import Channel
 from runwell.ports.command import END, Command, Send
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["as_update", "checked_targets", "node_writes"]
+__all__ = ["as_update", "changed_only", "checked_targets", "node_writes"]
 
 
 def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict[str, Any] | None:
@@ -66,3 +68,31 @@ def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write
         f"Node {node!r} returned {result!r:.200}, of type {type(result).__name__!r}.",
         hint="Return a dict of state keys, a Command, a list of these, or None.",
     )
+
+
+def changed_only(channels: Mapping[str, Channel], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Write]:
+    """What a graph inside a node changed, from the state it was given and the one it gave: only that is written."""
+    return [
+        (name, _grown(channels[name], before.get(name), value))
+        for name, value in after.items()
+        if name in channels and not (name in before and _same(value, before[name]))
+    ]
+
+
+def _grown(channel: Channel, before: Any, after: Any) -> Any:
+    """What a nested graph's value adds, for a channel that merges lists: its new tail if the rest is untouched."""
+    if channel.reducer is not None and isinstance(before, list) and isinstance(after, list):
+        size = len(before)
+        if len(after) >= size and all(_same(a, b) for a, b in zip(before, after, strict=False)):
+            return after[size:]
+    return after
+
+
+def _same(one: Any, other: Any) -> bool:
+    """The same value; when the nested graph was resumed, a value that it never touched is an equal one, read back."""
+    if one is other:
+        return True
+    try:
+        return (one == other) is True
+    except (TypeError, ValueError):  # a container of arrays cannot say
+        return False

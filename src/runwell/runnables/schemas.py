@@ -8,7 +8,7 @@ from typing import Any
 from runwell.errors import InvalidInput, nearest
 from runwell.runnables.forms import form
 
-__all__ = ["config_schema", "input_schema", "output_schema"]
+__all__ = ["config_schema", "input_schema", "model_of", "output_schema"]
 
 
 def input_schema(runnable: Any) -> type[Any]:
@@ -30,7 +30,7 @@ def input_schema(runnable: Any) -> type[Any]:
                 fields.update(known)
             elif step.InputType is not Any:
                 return _root(runnable, "input", step.InputType)
-        return _model(runnable, "input", fields) if fields else _root(runnable, "input", Any)
+        return model_of(runnable, "input", fields) if fields else _root(runnable, "input", Any)
     return _of_type(runnable, "input", runnable.InputType)
 
 
@@ -40,7 +40,7 @@ def _after_assign(chain: Any, mapper: Any, second: Any) -> type[Any]:
     for key, value in (_fields_of(second.get_input_schema()) or {}).items():
         if key not in mapper.steps:
             fields.setdefault(key, value)
-    return _model(chain, "input", fields) if fields else _root(chain, "input", dict[str, Any])
+    return model_of(chain, "input", fields) if fields else _root(chain, "input", dict[str, Any])
 
 
 def output_schema(runnable: Any) -> type[Any]:
@@ -53,17 +53,17 @@ def output_schema(runnable: Any) -> type[Any]:
             before = _fields_of(steps[-2].get_output_schema()) or {}
             if isinstance(keys, str):
                 return _of_type(runnable, "output", before[keys][0]) if keys in before else _root(runnable, "output")
-            return _model(runnable, "output", {key: before.get(key, (Any, ...)) for key in keys})
+            return model_of(runnable, "output", {key: before.get(key, (Any, ...)) for key in keys})
         mapper = last.__dict__.get("mapper") if hasattr(last, "__dict__") else None
         if len(steps) > 1 and mapper is not None:
             before = _fields_of(steps[-2].get_output_schema()) or {}
-            return _model(runnable, "output", {**before, **_outputs(mapper)})
+            return model_of(runnable, "output", {**before, **_outputs(mapper)})
         return last.get_output_schema()  # type: ignore[no-any-return]
     mapper = runnable.__dict__.get("mapper") if hasattr(runnable, "__dict__") else None
     if mapper is not None:
-        return _model(runnable, "output", {**(_fields_of(input_schema(mapper)) or {}), **_outputs(mapper)})
+        return model_of(runnable, "output", {**(_fields_of(input_schema(mapper)) or {}), **_outputs(mapper)})
     if hasattr(steps, "items"):
-        return _model(runnable, "output", _outputs(runnable))
+        return model_of(runnable, "output", _outputs(runnable))
     return _of_type(runnable, "output", runnable.OutputType)
 
 
@@ -98,8 +98,8 @@ def config_schema(runnable: Any, include: Sequence[str] | None = None) -> type[A
             )
             for spec in specs
         }
-        fields["configurable"] = (_model(runnable, "configurable", inner), None)
-    return _model(runnable, "config", fields)
+        fields["configurable"] = (model_of(runnable, "configurable", inner), None)
+    return model_of(runnable, "config", fields)
 
 
 _KEYS: dict[str, Any] = {
@@ -131,7 +131,8 @@ def _root(runnable: Any, side: str, declared: Any = Any) -> type[Any]:
     return made
 
 
-def _model(runnable: Any, side: str, fields: dict[str, Any]) -> type[Any]:
+def model_of(runnable: Any, side: str, fields: dict[str, Any]) -> type[Any]:
+    """A model of a runnable's input or output with these fields, each given as (type, default)."""
     from pydantic import ConfigDict, create_model
 
     settings = ConfigDict(arbitrary_types_allowed=True, defer_build=True, protected_namespaces=())
