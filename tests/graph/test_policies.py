@@ -340,8 +340,9 @@ def test_a_node_that_gives_no_sign_of_life_is_idle(run: Any, colour: str) -> Non
     ended.set()
 
 
-@pytest.mark.parametrize("sign", ["heartbeat", "ambient", "writer", "run"])
-@pytest.mark.parametrize("colour", ["plain", "async"])
+@pytest.mark.parametrize(
+    ("sign", "colour"), [("heartbeat", "plain"), ("ambient", "async"), ("writer", "plain"), ("run", "async")]
+)
 def test_signs_of_life_keep_a_node_going(run: Any, sign: str, colour: str) -> None:
     from runwell.runnables import RunnableLambda
 
@@ -356,18 +357,18 @@ def test_signs_of_life_keep_a_node_going(run: Any, sign: str, colour: str) -> No
             RunnableLambda(lambda x: x).invoke(1)
 
     def plain(state: State, runtime: Runtime[Any]) -> Any:
-        for _ in range(6):
-            threading.Event().wait(0.1)
+        for _ in range(3):
+            threading.Event().wait(0.4)
             beat(runtime)
         return {"log": ["done"]}
 
     async def other(state: State, runtime: Runtime[Any]) -> Any:
-        for _ in range(6):
-            await asyncio.sleep(0.1)
+        for _ in range(3):
+            await asyncio.sleep(0.4)
             beat(runtime)
         return {"log": ["done"]}
 
-    policy = TimeoutPolicy(idle_timeout=0.4)
+    policy = TimeoutPolicy(idle_timeout=1.0)
     assert run.invoke(alone(plain if colour == "plain" else other, timeout=policy).compile(), EMPTY)["log"] == ["done"]
 
 
