@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -191,6 +193,33 @@ def test_cancelling_a_run_kills_what_its_shell_runs(tmp_path: Path) -> None:
         return time.monotonic() - began
 
     assert asyncio.run(cancelled()) < 5
+    assert gone(f"sleep {nap}")
+
+
+def test_ctrl_c_kills_what_a_shell_runs(tmp_path: Path) -> None:
+    nap = unlikely()
+    program = f"""
+from runwell.agents import create_agent
+from runwell.agents.middleware import HostPolicy, ShellToolMiddleware
+from runwell.messages import AIMessage
+from runwell.testing import FakeChatModel
+
+command = "touch begun; sleep {nap} & setsid sleep {nap} & sleep {nap}"
+sh = {{"name": "shell", "args": {{"command": command}}, "id": "1"}}
+model = FakeChatModel(responses=[AIMessage("", tool_calls=[sh])])
+shell = ShellToolMiddleware({str(tmp_path)!r}, execution_policy=HostPolicy(i_accept_host_access=True))
+create_agent(model, middleware=[shell]).invoke({{"messages": [("user", "go")]}})
+"""
+    running = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=20)
+    finally:
+        running.kill()
+    assert b"KeyboardInterrupt" in said
     assert gone(f"sleep {nap}")
 
 

@@ -275,6 +275,15 @@ def test_d20_a_link_put_in_the_way_after_the_check_leads_nowhere(fenced: Path) -
         root.read(("in", "secret.txt"), None)
 
 
+def test_a_folder_without_end_is_left(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(210):
+        deep /= "d"
+    write(deep, {"a.txt": "hit"})
+    write(tmp_path, {"d/d/b.txt": "hit"})
+    assert search_in(tmp_path).grep("hit") == "/d/d/b.txt\n[Not searched: 1 unreadable.]"
+
+
 def test_pipes_and_odd_names_disturb_nothing(tmp_path: Path, with_ripgrep: bool) -> None:
     os.mkfifo(tmp_path / "pipe")
     names = ["-e", "--help", "a b", "new\nline", "ü", "*", "[x]", "\\", "'", '"']

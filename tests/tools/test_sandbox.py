@@ -430,11 +430,12 @@ def test_settings_that_cannot_be_are_refused(make: Any) -> None:
 
 
 def test_d17_the_command_line_of_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH_LIKE", "host")
+    monkeypatch.setenv("HOME", "/home/host")
+    monkeypatch.setenv("API_KEY", "the program's own")
     made = DockerPolicy(
         image="debian:12", memory_bytes=512, cpus="1.5", user="1000:1000", extra_run_args=("--dns=1.1.1.1",)
     )
-    launch = made.launch(("/bin/bash",), tmp_path, {"API_KEY": "hush", "PATH_LIKE": "inside"})
+    launch = made.launch(("/bin/bash",), tmp_path, {"API_KEY": "hush", "HTTP_PROXY": "inside"})
     line = list(launch.argv)
     name = line[line.index("--name") + 1]
     assert line == [
@@ -442,11 +443,12 @@ def test_d17_the_command_line_of_docker(tmp_path: Path, monkeypatch: pytest.Monk
         *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp"),
         *("--memory", "512", "--memory-swap", "512", "--cpus", "1.5", "--pids-limit", "512", "--user", "1000:1000"),
         *("--mount", f"type=bind,source={tmp_path},target=/workspace", "--workdir", "/workspace"),
-        *("--env", "HOME=/workspace", "--env", "LANG=C.UTF-8", "--env", "API_KEY", "--env", "PATH_LIKE=inside"),
+        *("--env", "HOME=/workspace", "--env", "LANG=C.UTF-8", "--env", "API_KEY", "--env", "HTTP_PROXY=inside"),
         *("--dns=1.1.1.1", "debian:12", "/bin/bash"),
     ]
     assert launch.env["API_KEY"] == "hush"
-    assert launch.env["PATH_LIKE"] == "host"
+    assert launch.env["HOME"] == "/home/host"
+    assert "hush" not in repr(launch)
     assert launch.stop == ("docker", "kill", name)
     assert "no network" in made.describe()
     open_ = DockerPolicy(network_enabled=True, read_only_rootfs=False, remove_container_on_exit=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,6 +123,24 @@ class RootFolder:
         """
         with self.folder(parts[:-1]) as folder:
             return read_in(folder, parts[-1], max_bytes, first)
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[tuple[str, ...], int | None, int | None], bytes | None]]:
+        """`read`, for many files: the folder of one stays open for the next."""
+        with ExitStack() as opened:
+            at: tuple[str, ...] | None = None
+            folder = -1
+
+            def read(parts: tuple[str, ...], max_bytes: int | None, first: int | None) -> bytes | None:
+                nonlocal at, folder
+                if parts[:-1] != at:
+                    opened.close()
+                    at = None
+                    folder = opened.enter_context(self.folder(parts[:-1]))
+                    at = parts[:-1]
+                return read_in(folder, parts[-1], max_bytes, first)
+
+            yield read
 
 
 def read_in(folder: int, name: str, max_bytes: int | None, first: int | None = None) -> bytes | None:

@@ -87,26 +87,28 @@ class FileSearch:
         ]
         deadline = time.monotonic() + self.timeout
         literal = required_literal(pattern)
+        needed = _Sieve(literal)
         wanted = self._candidates(files, literal)
         found: list[str] = []
         more = False
         stopped: int | None = None
-        for at, file in enumerate(files):
-            _stop_if_cancelled()
-            if time.monotonic() > deadline:
-                stopped = len(files) - at
-                break
-            try:
-                lines = self._matching(file, expression, file.path in wanted, skipped, deadline)
-                for line in self._shown(file, lines, output_mode):
-                    if len(found) == self.max_results:
-                        more = True
-                        break
-                    found.append(line)
-            except TimeoutError:
-                stopped = len(files) - at
-            if more or stopped is not None:
-                break
+        with self.root.reading() as read:
+            for at, file in enumerate(files):
+                _stop_if_cancelled()
+                if time.monotonic() > deadline:
+                    stopped = len(files) - at
+                    break
+                try:
+                    lines = self._matching(read, file, expression, needed, file.path in wanted, skipped, deadline)
+                    for line in self._shown(file, lines, output_mode):
+                        if len(found) == self.max_results:
+                            more = True
+                            break
+                        found.append(line)
+                except TimeoutError:
+                    stopped = len(files) - at
+                if more or stopped is not None:
+                    break
         return self._told(found, "No matches found.", skipped, more, stopped)
 
     def _candidates(self, files: list[File], literal: tuple[str, bool] | None) -> Any:
@@ -118,11 +120,11 @@ class FileSearch:
         return sieve(binary, self.root.path, paths, *literal, self.timeout)
 
     def _matching(
-        self, file: File, expression: Any, wanted: bool, skipped: Skipped, deadline: float
+        self, read: Any, file: File, expression: Any, needed: _Sieve, wanted: bool, skipped: Skipped, deadline: float
     ) -> Iterator[tuple[int, str]]:
         """Number and text of each line that matches. What is left out is counted, wanted or not."""
         try:
-            data = self.root.read(file.parts, self.rules.max_bytes, None if wanted else SNIFF)
+            data = read(file.parts, self.rules.max_bytes, None if wanted else SNIFF)
         except OSError:
             skipped.unreadable += 1
             return
@@ -132,13 +134,15 @@ class FileSearch:
         if is_binary(data):
             skipped.binary += 1
             return
-        if not wanted:
+        if not wanted or not needed.in_bytes(data):
             return
         text = data.decode("utf-8", errors="replace")
         lines = text.split("\n")
         if lines[-1] == "":
             lines.pop()
         for number, line in enumerate(lines, 1):
+            if not needed.in_line(line):
+                continue
             line = line.removesuffix("\r")
             if expression.search(line, timeout=max(0.001, deadline - time.monotonic())):
                 yield number, line
@@ -171,6 +175,23 @@ class FileSearch:
             if watched():
                 record_decision("D21", "left out", ", ".join(left), "code")
         return "\n".join([*(found or [nothing]), *notes])
+
+
+class _Sieve:
+    """Whether a text that every match must hold is there; yes, if there is no such text."""
+
+    __slots__ = ("_bytes", "_cased", "_text")
+
+    def __init__(self, literal: tuple[str, bool] | None) -> None:
+        text, self._cased = literal or ("", True)
+        self._text = text if self._cased else text.lower()  # ASCII, unless case counts
+        self._bytes = self._text.encode()
+
+    def in_bytes(self, data: bytes) -> bool:
+        return self._bytes in (data if self._cased else data.lower())
+
+    def in_line(self, line: str) -> bool:
+        return self._text in (line if self._cased else line.lower())
 
 
 def _compiled(pattern: str) -> Any:

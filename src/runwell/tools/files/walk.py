@@ -16,6 +16,8 @@ __all__ = ["SNIFF", "File", "SearchRules", "Skipped", "check_installed", "is_bin
 
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_BYTES = 1_000_000
+MAX_DEPTH = 200
+"""Folders deeper than this are left out as unreadable. Chosen: no project is so deep, and Python's stack is finite."""
 SNIFF = 8192
 """A NUL character among so many bytes makes a file a binary one, as git has it."""
 
@@ -135,6 +137,9 @@ def walk(root: RootFolder, start: Located, rules: SearchRules, skipped: Skipped)
 def _below(
     root: RootFolder, parts: tuple[str, ...], rules: SearchRules, ignoring: _Ignoring, skipped: Skipped
 ) -> Iterator[File]:
+    if len(parts) > MAX_DEPTH:
+        skipped.unreadable += 1
+        return
     try:
         with root.folder(parts) as folder:
             added = not rules.include_ignored and ignoring.add(folder, len(parts))

@@ -14,6 +14,8 @@ from runwell.tools.sandbox.policy import Launch, SandboxPolicy, limits
 __all__ = ["DockerPolicy"]
 
 INSIDE = "/workspace"
+_CLIENTS = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "DOCKER_", "CONTAINER", "XDG_", "HTTP", "NO_PROXY", "SSH_")
+"""How variables begin that the client itself reads. Others reach the container by way of its environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +89,11 @@ class DockerPolicy(SandboxPolicy):
         line += ["--mount", f"type=bind,source={workspace},target={INSIDE}", "--workdir", INSIDE]
         host = dict(os.environ)
         for key, value in self.environment(workspace, env).items():
-            if key in env and key not in host:
+            if key not in env or key.upper().startswith(_CLIENTS):
+                line += ["--env", f"{key}={value}"]  # the client needs its own value under that name
+            else:
                 host[key] = value
                 line += ["--env", key]
-            else:
-                line += ["--env", f"{key}={value}"]  # the client needs its own value under that name
         return Launch(
             argv=(*line, *self.extra_run_args, self.image, *shell),
             env=host,

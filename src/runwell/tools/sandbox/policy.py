@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ class Launch:
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)  # a traceback that shows locals is not to show secrets
     cwd: str
     prologue: tuple[str, ...] = ()
     stop: tuple[str, ...] | None = None
@@ -47,13 +47,13 @@ class SandboxPolicy:
     name: ClassVar[str] = "sandbox"
 
     def __post_init__(self) -> None:
-        for field in ("command_timeout", "startup_timeout", "termination_timeout"):
-            if not getattr(self, field) > 0:
-                raise InvalidInput(f"{type(self).__name__}: {field}={getattr(self, field)!r}", hint="Seconds, above 0.")
-        for field in ("max_output_lines", "max_output_bytes"):
-            if not getattr(self, field) >= 2:
+        for name in ("command_timeout", "startup_timeout", "termination_timeout"):
+            if not getattr(self, name) > 0:
+                raise InvalidInput(f"{type(self).__name__}: {name}={getattr(self, name)!r}", hint="Seconds, above 0.")
+        for name in ("max_output_lines", "max_output_bytes"):
+            if not getattr(self, name) >= 2:
                 raise InvalidInput(
-                    f"{type(self).__name__}: {field}={getattr(self, field)!r}", hint="At least 2: a head and a tail."
+                    f"{type(self).__name__}: {name}={getattr(self, name)!r}", hint="At least 2: a head and a tail."
                 )
 
     def check(self) -> None:
