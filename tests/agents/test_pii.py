@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import Any
 
 import pytest
 
-from runwell.agents import create_agent
+from runwell.agents import Budget, ProviderStrategy, ToolStrategy, create_agent
 from runwell.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
@@ -16,10 +17,10 @@ from runwell.agents.middleware import (
     PIIMiddleware,
     SummarizationMiddleware,
 )
-from runwell.errors import InvalidInput, ModelOverloaded
+from runwell.errors import BudgetExceeded, InvalidInput, ModelOverloaded
 from runwell.graph import Command
 from runwell.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
-from runwell.models import BaseChatModel, ChatGenerationChunk
+from runwell.models import BaseChatModel, ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.observe import DecisionLog
 from runwell.persistence import InMemorySaver, SqliteSaver
 from runwell.runnables import RunnableLambda
@@ -165,6 +166,62 @@ def test_strm_05_d16_an_address_over_two_chunks_is_in_no_chunk_and_no_snapshot(r
         assert len(items) == 4  # three pieces and the last word's rest
 
 
+def test_strm_05_d16_what_is_hidden_in_a_call_is_in_no_mode(run: Any, thread: Any) -> None:
+    got: list[Any] = []
+    model = FakeChatModel(responses=[call(to=MAIL), "done"], chunk_size=3)
+    agent = create_agent(
+        model,
+        [sender(got)],
+        middleware=[PIIMiddleware("email", apply_to_output=True), Peeks()],
+        checkpointer=InMemorySaver(),
+    )
+    modes = ["messages", "updates", "values", "custom", "tasks", "checkpoints", "debug"]
+    items = run.stream(agent, said("hi"), stream_mode=modes, config=thread, subgraphs=True)
+    assert {mode for _, mode, _ in items} == set(modes) - {"custom"}
+    assert MAIL not in repr(items)
+    assert "hidden_args" not in repr(items)
+    assert got == [MAIL]
+
+
+class Peeks(AgentMiddleware):
+    """Has a node of its own after the model, whose input is the state."""
+
+    def after_model(self, state: Any, runtime: Any) -> None:
+        assert state["messages"]
+
+
+def test_a_structured_answer_is_clean_too(run: Any) -> None:
+    schema = {"title": "Person", "type": "object", "properties": {"mail": {"type": "string"}}, "required": ["mail"]}
+    model = FakeChatModel(responses=[call("Person", mail=f"to\n{MAIL}")], chunk_size=2)
+    agent = create_agent(
+        model, response_format=ToolStrategy(schema), middleware=[PIIMiddleware("email", apply_to_output=True)]
+    )
+    items = run.stream(agent, said("hi"), stream_mode=["messages", "values"])
+    assert MAIL not in repr(items)
+    assert items[-1][1]["structured_response"] == {"mail": "to\n[REDACTED_EMAIL]"}
+
+
+def test_a_native_structured_answer_is_clean_and_still_json(run: Any) -> None:
+    schema = {"title": "Person", "type": "object", "properties": {"mail": {"type": "string"}}, "required": ["mail"]}
+    model = FakeChatModel(responses=[json.dumps({"mail": f"to\n{MAIL}"})], chunk_size=2)
+    agent = create_agent(
+        model, response_format=ProviderStrategy(schema), middleware=[PIIMiddleware("email", apply_to_output=True)]
+    )
+    items = run.stream(agent, said("hi"), stream_mode=["messages", "values"])
+    assert MAIL not in repr(items)
+    assert items[-1][1]["structured_response"] == {"mail": "to\n[REDACTED_EMAIL]"}
+
+
+def test_a_budget_counts_calls_behind_it_once(run: Any) -> None:
+    model = FakeChatModel(responses=[call(to="x"), "done"])
+    middleware = [PIIMiddleware("email", apply_to_output=True)]
+    with pytest.raises(BudgetExceeded):
+        run.invoke(create_agent(model, [sender([])], middleware=middleware, budget=Budget(model_calls=1)), said("hi"))
+    model = FakeChatModel(responses=[call(to="x"), "done"])
+    enough = create_agent(model, [sender([])], middleware=middleware, budget=Budget(model_calls=2))
+    assert run.stream(enough, said("hi"), stream_mode="messages")
+
+
 class Pieces(BaseChatModel):
     """Says its answer in these pieces."""
 
@@ -304,6 +361,19 @@ def test_d16_a_fallback_is_behind_it_whatever_the_order(run: Any) -> None:
     items = run.stream(agent, said(MAIL), stream_mode=["messages", "updates"])
     assert MAIL not in repr(items)
     assert second.requests[0].messages[0].text == "[REDACTED_EMAIL]"
+
+
+def test_d16_a_model_that_tells_its_tokens_itself_is_not_heard_before_the_rules(run: Any) -> None:
+    class Tells(BaseChatModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+            if run_manager is not None:
+                run_manager.on_llm_new_token(MAIL)
+            return ChatResult([ChatGeneration(AIMessage(f"I am {MAIL}"))])
+
+    agent = create_agent(Tells(), middleware=[PIIMiddleware("email", apply_to_output=True)])
+    items = run.stream(agent, said("hi"), stream_mode=["messages", "values"])
+    assert MAIL not in repr(items)
+    assert items[-1][1]["messages"][-1].text == "I am [REDACTED_EMAIL]"
 
 
 def test_d16_a_model_of_another_make_is_not_heard_around_it(run: Any) -> None:
