@@ -11,6 +11,7 @@ Span = tuple[int, int]
 
 # Each place where one may begin is looked at once, for a bounded number of characters: linear whatever the text is.
 _CARD = re.compile(r"(?<![\w.])(?=(\d{4}(?:[ \u00a0.-]?\d){9,15}))", re.ASCII)
+_DIGITS = re.compile(r"\d\d", re.ASCII)
 _WORD = re.compile(r"\w", re.ASCII)
 _GAPS = re.compile(r"[ \u00a0.-]")
 _IBAN = re.compile(r"(?:(?<!\w)|(?<=\\[nrt]))(?=([A-Za-z]{2}\d{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}))", re.ASCII)
@@ -52,6 +53,8 @@ def is_iban(text: str) -> bool:
 
 def cards(text: str) -> Iterator[Span]:
     """Where card numbers stand, in one piece or in groups; of several readings of one place the longest."""
+    if _DIGITS.search(text) is None:  # most text has none
+        return
     after = 0
     for hit in _CARD.finditer(text):
         start, end = hit.span(1)
@@ -72,6 +75,8 @@ def cards(text: str) -> Iterator[Span]:
 
 def ibans(text: str) -> Iterator[Span]:
     """Where account numbers stand, in one piece or in groups."""
+    if _DIGITS.search(text) is None:
+        return
     after = 0
     for hit in _IBAN.finditer(text):
         start, end = hit.span(1)

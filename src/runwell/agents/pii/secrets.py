@@ -31,6 +31,9 @@ _FORMS = (
 )
 _KEY = re.compile(rf"(?:(?<![\w-])|(?<=\\[nrt]))(?:{'|'.join(_FORMS)})(?![\w-])", re.ASCII)
 
+_LONG = re.compile(r"[\w+/=.:-]{20}", re.ASCII)
+"""What every key holds, and little else does."""
+
 PEM = "-----BEGIN "
 PEM_LONGEST = 16_384
 """Characters of a private key block; one that does not end within them is taken up to there."""
@@ -40,8 +43,9 @@ _PEM_FOOT = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----
 
 def secrets(text: str) -> Iterator[tuple[int, int]]:
     """Where keys stand. A private key block without its end goes on as far as there is text."""
-    for hit in _KEY.finditer(text):
-        yield hit.span()
+    if _LONG.search(text) is not None:
+        for hit in _KEY.finditer(text):
+            yield hit.span()
     if PEM not in text:
         return
     place = 0
