@@ -119,6 +119,7 @@ def run(kind: str, target: str, journal: Path, kill_at: int | None = None) -> tu
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # some sixty processes, which a busy machine starts slowly
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_run_20_killed_between_any_two_statements_it_ends_the_same_and_repeats_only_what_was_in_flight(
     kind: str, tmp_path: Path, postgres_server: PostgresServer
