@@ -526,6 +526,8 @@ class Run:
         return writes
 
     def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
+        if type(chosen) is str and branch.ends is None and chosen in self.graph.nodes:
+            return [chosen]
         targets: list[str | Send] = []
         for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
             if isinstance(one, Send):

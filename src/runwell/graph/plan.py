@@ -141,16 +141,20 @@ def _reduced(channel: Channel, current: Any, value: Any, node: str) -> Any:
 
 def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[list[str | Send], bool]:
     """Where a task leads, and whether by its edges: a jump replaces them."""
-    jumps = [target for name, target in writes if name == JUMP]
-    if jumps:
-        return jumps, False
-    return [*blueprint.edges.get(node, ()), *(target for name, target in writes if name == ROUTE)], True
+    targets: list[str | Send] = [*blueprint.edges.get(node, ())]
+    jumps: list[str | Send] = []
+    for name, target in writes:
+        if name == ROUTE:
+            targets.append(target)
+        elif name == JUMP:
+            jumps.append(target)
+    return (jumps, False) if jumps else (targets, True)
 
 
 def plan_tasks(
     blueprint: Blueprint,
     step: int,
-    ended: Iterable[tuple[str, Sequence[Write]]],
+    ended: Sequence[tuple[str, Sequence[Write]]],
     joins: Mapping[str, Sequence[str]],
     waiting: Sequence[PlannedTask] = (),
 ) -> tuple[list[PlannedTask], dict[str, list[str]]]:
@@ -159,6 +163,10 @@ def plan_tasks(
     A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put
     off so far; they run once nothing else is left.
     """
+    if len(ended) == 1 and not (blueprint.joins or waiting):  # the usual case, in short
+        targets, _ = routes_of(blueprint, *ended[0])
+        if len(targets) == 1 and type(target := targets[0]) is str:
+            return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}
     tasks: dict[str | int, PlannedTask] = {}  # a node's own task under its name, Sends under their numbers
     progress = {name: list(sources) for name, sources in joins.items()}
     left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand
