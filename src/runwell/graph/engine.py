@@ -26,7 +26,7 @@ from runwell.graph.guard import guarded
 from runwell.graph.in_place import Watch
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.nesting import leave
-from runwell.graph.node import Branch, Node, injected
+from runwell.graph.node import Branch, Node
 from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, plan_tasks, put_off
 from runwell.graph.recorded import contents_of
@@ -139,7 +139,8 @@ class Run:
         self.records: dict[str, TaskRecord] = {}
         self.answers: dict[str, tuple[Any, str | None]] = {}
         self.answer_in_process: Callable[[Any], Any] | None = None
-        self.applied: tuple[list[Write], dict[str, tuple[Any, Any]]] | None = None
+        self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
+        """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
         self.modes: frozenset[str] = frozenset()
         self.sink: Callable[[Any], None] | None = None
         self.limit = 1000
@@ -247,7 +248,7 @@ class Run:
             control = self.control
             if control is not None and control.stopped and (self.saver is not None or not self.nested):
                 raise GraphDrained(control.reason)
-            now, waiting = put_off(blueprint, self.next)
+            now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, [])
             if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
                 await self._paused()
                 return []
@@ -285,33 +286,43 @@ class Run:
         """A paused task's questions that nobody has answered: while there is one it is not run again."""
         return [question for question in record.interrupts if question.id not in self.answers]
 
-    async def _step(self, tasks: list[PlannedTask]) -> tuple[list[tuple[str, list[Write]]], list[Interrupt]]:
-        """Run a step's tasks that have no result yet; gives all results in task order, or the open questions."""
-        results: dict[str, list[Write]] = {}
-        waiting: list[Interrupt] = []
+    def _unfinished_of(
+        self, tasks: list[PlannedTask], results: dict[str, list[Write]], waiting: list[Interrupt]
+    ) -> list[PlannedTask]:
+        """Those of a step's tasks that are to be run; the results of others go to `results`, questions to `waiting`."""
         todo: list[PlannedTask] = []
         for task in tasks:
-            record = self.records.get(task.id) if self.records else None
+            record = self.records.get(task.id)
             if record is not None and record.done:
                 results[task.id] = record.writes
             elif record is not None and record.interrupts and (still := self._unanswered(record)):
                 waiting.extend(still)
             else:
                 todo.append(task)
+        return todo
+
+    async def _step(self, tasks: list[PlannedTask]) -> tuple[list[tuple[str, list[Write]]], list[Interrupt]]:
+        """Run a step's tasks that have no result yet; gives all results in task order, or the open questions."""
+        results: dict[str, list[Write]] = {}
+        waiting: list[Interrupt] = []
+        todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
         alone = len(tasks) == 1
-        begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
-        flows: list[Any] = [lambda task=task: begin(task, alone) for task in todo]
+        begin = self._task if not self.modes or LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
+        flows: list[Any] = [partial(begin, task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async":  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
         if pending is not None:
-            flows.append(lambda: self._save(pending))
+            flows.append(partial(self._save, pending))
         outcomes: list[Outcome[Any]] = await RunTasks(flows, self.max_concurrency)
         if pending is not None:
             outcomes.pop().unwrap()
-        unkept, self.unkept = self.unkept, []
-        for record in unkept:
-            await self._keep_now(record)
+        if self.unkept:
+            unkept, self.unkept = self.unkept, []
+            for record in unkept:
+                await self._keep_now(record)
+        if alone and outcomes and outcomes[0].error is None:
+            return [(tasks[0].node, outcomes[0].value)], []
         failed: list[BaseException] = []
         drained: GraphDrained | None = None
         paused = bool(waiting)
@@ -384,7 +395,7 @@ class Run:
             )
             await self._keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
             raise
-        if not alone:
+        if not alone and self.saver is not None:
             kept = [one for one in writes if one[0] not in self.graph.untracked] if self.graph.untracked else writes
             await self._keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
         if self.modes:
@@ -406,11 +417,9 @@ class Run:
         return f", thread {self.thread_id!r}" if self.thread_id else ""
 
     def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
-        scope = TaskScope(planned.id, planned.node, runtime, (self.thread_id, self.ns))
-        scope.can_pause = self.saver is not None and self.can_pause
-        scope.in_process = self.answer_in_process
-        scope.run = self
-        return scope
+        can_pause = self.can_pause and self.saver is not None
+        place = (self.thread_id, self.ns)
+        return TaskScope(planned.id, planned.node, runtime, place, self, can_pause, self.answer_in_process)
 
     async def _keep(self, scope: TaskScope, record: TaskRecord) -> None:
         """Keep how a task stands beside its checkpoint."""
@@ -473,7 +482,8 @@ class Run:
                 result = await self._around(node, called, state, deadline)
         except ParentCommand as jump:  # of a graph that the node called
             result = Command(update=jump.command.update, goto=jump.command.goto)
-        return await self.finish(node, result, runtime)
+        writes = node_writes(self.graph, node.name, result)
+        return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
 
     async def _around(self, node: Node, called: Callee[Any], state: Any, deadline: Deadline | None) -> Any:
         """A graph with settings bound to it (`graph.with_config(...)`) as a node: it writes only what it changed."""
@@ -486,6 +496,8 @@ class Run:
 
     def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
         """The state as `schema` shows it, with what is worked out for this step."""
+        if schema in self.graph.whole:
+            return dict(values)
         return schema.view(values if not schema.managed else self.managed(values))
 
     def managed(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -500,41 +512,39 @@ class Run:
 
     async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
         """Writes of a node with where its conditional edges lead."""
-        if node.name in self.graph.branches and not any(name == JUMP for name, _ in writes):
-            seen = self.values
-            if writes:
-                changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
-                seen = changed_values(seen, changes)
-                self.applied = (writes, changes)
-            writes.extend(await self.branch_writes(node.name, seen, runtime))
+        if node.name not in self.graph.branches:
+            return writes
+        seen = self.values
+        if writes:
+            for name, _ in writes:
+                if name == JUMP:
+                    return writes
+            changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
+            seen = changed_values(seen, changes)
+            self.applied = (writes, changes, seen)
+        writes.extend(await self.branch_writes(node.name, seen, runtime))
         return writes
 
     async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
         writes: list[Write] = []
         for branch in self.graph.branches.get(source, ()):
-            state = self.view(self.graph.schema, values)
-            called: Callee[Any] = branch.callee
-            if branch.wants:
-                given = injected(branch.wants, runtime)
-                called = Callee(
-                    None if called.sync is None else partial(called.sync, **given),
-                    None if called.aio is None else partial(called.aio, **given),
-                    cheap=called.cheap,
-                )
-            chosen = await Call(called, state)
-            writes.extend((ROUTE, target) for target in self._chosen(source, branch, chosen))
+            called = branch.callee if not branch.wants else branch.bound(runtime)
+            chosen = await Call(called, self.view(self.graph.schema, values))
+            writes += [(ROUTE, target) for target in self._chosen(source, branch, chosen)]
         return writes
 
     def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
-        if type(chosen) is str and branch.ends is None and chosen in self.graph.nodes:
-            return [chosen]
+        if type(chosen) is str:
+            mapped = chosen if branch.ends is None else branch.ends.get(chosen)
+            if mapped in self.graph.nodes:
+                return [mapped]
         targets: list[str | Send] = []
         for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
             if isinstance(one, Send):
                 target: str | Send = one
                 name = one.node
             else:
-                mapped = one if branch.ends is None else branch.ends.get(one, None)
+                mapped = one if branch.ends is None else branch.ends.get(one)
                 if mapped is None:
                     raise InvalidUpdateError(
                         f"The conditional edge {branch.name!r} from {source!r} chose {one!r}, not in its path map.",
@@ -569,20 +579,23 @@ class Run:
         graph = self.graph
         applied, self.applied = self.applied, None
         if applied is not None and len(done) == 1 and done[0][1] is applied[0]:
-            changes = applied[1]  # a lone task's changes were worked out for its conditional edge
+            _, changes, after = applied
         else:
-            changes = apply_step(graph.blueprint, self.values, done)
+            changes, after = apply_step(graph.blueprint, self.values, done), None
         if self.watch is not None:
             self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
         if changes:
-            self.check(changes, ", ".join(node for node, _ in done))
-            self.values = changed_values(self.values, changes)
+            if graph.schema.kind == "pydantic":
+                self.check(changes, ", ".join(node for node, _ in done))
+                after = None
+            self.values = changed_values(self.values, changes) if after is None else after
         self.step += 1
         routed = [*done, *await self.joint_routes(done)] if graph.joint else done
         self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, routed, self.joins, waiting)
         if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
-        self.records = {}
+        if self.records:
+            self.records = {}
         if self.saver is not None:
             jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
             await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped)
@@ -592,7 +605,7 @@ class Run:
     async def joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
         """Where conditional edges lead that look at the state after the whole step, once for all of a node's tasks."""
         routes: list[tuple[str, list[Write]]] = []
-        for node in dict.fromkeys(name for name, _ in done):
+        for node in (done[0][0],) if len(done) == 1 else dict.fromkeys(name for name, _ in done):
             branch = self.graph.joint.get(node)
             if branch is None:
                 continue

@@ -113,6 +113,10 @@ class Branch:
         name = getattr(path, "__name__", None) or getattr(path, "name", None) or type(path).__name__
         return cls(str(name), callee(path, cheap=True), bind_parameters(path) if callable(path) else (), ends)
 
+    def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
+        """The callable with this task's injected values."""
+        return _bound(self.callee, self.wants, runtime)
+
 
 def _bound(callee: Callee[Any], wants: tuple[str, ...], runtime: Runtime[Any]) -> Callee[Any]:
     if not wants:

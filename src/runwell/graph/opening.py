@@ -72,7 +72,12 @@ def _where(run: Run) -> str:
 
 
 async def _stand_on(run: Run, found: Checkpoint) -> None:
-    run.values = found.values
+    known = run.graph.channels
+    run.values = (
+        found.values
+        if found.values.keys() <= known.keys()
+        else {name: value for name, value in found.values.items() if name in known}  # a key that the graph had once
+    )
     run.next = found.next
     run.joins = found.joins
     run.step = found.step

@@ -6,7 +6,7 @@ here, the same whatever the order in which tasks ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class Blueprint:
 
 
 def apply_writes(
-    channels: Mapping[str, Channel], values: dict[str, Any], writes: Iterable[tuple[str, Sequence[Write]]]
+    channels: Mapping[str, Channel], values: dict[str, Any], writes: Sequence[tuple[str, Sequence[Write]]]
 ) -> dict[str, tuple[Any, Any]]:
     """What changes when tasks' writes, given as (node, writes) in task order, meet `values`.
 
@@ -69,6 +69,7 @@ def apply_writes(
     """
     changes: dict[str, tuple[Any, Any]] = {}
     writer: dict[str, tuple[int, str]] = {}
+    several = len(writes) > 1
     for task, (node, pairs) in enumerate(writes):
         for name, value in pairs:
             channel = channels.get(name)
@@ -79,19 +80,19 @@ def apply_writes(
                     f"Node {node!r} wrote to {name!r}, which is not a key of the state{nearest(name, channels)}.",
                     hint=f"The state has {sorted(channels)}; add the key to the schema or correct the name.",
                 )
-            old = changes[name][0] if name in changes else values.get(name, GONE)
+            before = changes.get(name)
+            old = values.get(name, GONE) if before is None else before[0]
             if channel.reducer is not None and type(value) is not Overwrite:
-                changes[name] = (old, _reduced(channel, changes[name][1] if name in changes else old, value, node))
+                changes[name] = (old, _reduced(channel, old if before is None else before[1], value, node))
                 continue
-            first = writer.setdefault(name, (task, node))
-            if first[0] != task:
+            if several and (first := writer.setdefault(name, (task, node)))[0] != task:
                 raise _two_writers(name, first[1], node, channel)
             changes[name] = (old, value.value if type(value) is Overwrite else value)
     return changes
 
 
 def apply_step(
-    blueprint: Blueprint, values: dict[str, Any], writes: Iterable[tuple[str, Sequence[Write]]]
+    blueprint: Blueprint, values: dict[str, Any], writes: Sequence[tuple[str, Sequence[Write]]]
 ) -> dict[str, tuple[Any, Any]]:
     """`apply_writes` for a whole step, after which fleeting values that were there before it are gone."""
     if not blueprint.fleeting:
@@ -163,7 +164,7 @@ def plan_tasks(
     A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put
     off so far; they run once nothing else is left.
     """
-    if len(ended) == 1 and not (blueprint.joins or waiting):  # the usual case, in short
+    if len(ended) == 1 and not blueprint.joins and not waiting:  # the usual case, in short
         targets, _ = routes_of(blueprint, *ended[0])
         if len(targets) == 1 and type(target := targets[0]) is str:
             return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}

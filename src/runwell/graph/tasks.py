@@ -265,8 +265,7 @@ class _Held:
 def _scope_inside(outer: TaskScope, place: str, name: str) -> TaskScope:
     """The scope of a call: a task of its own, whose answers and records are kept by the node it is called in."""
     runtime = outer.runtime.at(replace(outer.runtime.execution_info, task_id=place, attempt=1))
-    scope = TaskScope(place, outer.node, runtime, outer.place)
-    scope.can_pause, scope.in_process, scope.run = outer.can_pause, outer.in_process, outer.run
+    scope = TaskScope(place, outer.node, runtime, outer.place, outer.run, outer.can_pause, outer.in_process)
     scope.records, scope.inside, scope.prefix = outer.records, outer, f"{place}/"
     records, count = scope.records, 0
     while any(key.startswith("answer/") for key in records):

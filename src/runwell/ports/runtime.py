@@ -123,42 +123,32 @@ class TaskScope:
     `prefix`.
     """
 
-    __slots__ = (
-        "answers",
-        "asked",
-        "calls",
-        "can_pause",
-        "children",
-        "in_process",
-        "inside",
-        "node",
-        "pause",
-        "place",
-        "prefix",
-        "records",
-        "run",
-        "runtime",
-        "task_id",
-    )
+    asked = 0
+    calls: Any = None
+    children = 0
+    inside: TaskScope | None = None
+    pause: BaseException | None = None
+    prefix = ""
 
     def __init__(
-        self, task_id: str, node: str, runtime: Runtime[Any], place: tuple[str | None, str] = (None, "")
+        self,
+        task_id: str,
+        node: str,
+        runtime: Runtime[Any],
+        place: tuple[str | None, str] = (None, ""),
+        run: Any = None,
+        can_pause: bool = False,
+        in_process: Callable[[Any], Any] | None = None,
     ) -> None:
         self.task_id = task_id
         self.node = node
         self.place = place
         self.runtime = runtime
+        self.run = run
+        self.can_pause = can_pause
+        self.in_process = in_process
         self.answers: list[Any] = []
-        self.asked = 0
         self.records: dict[str, Any] = {}
-        self.can_pause = False
-        self.in_process: Callable[[Any], Any] | None = None
-        self.run: Any = None
-        self.children = 0
-        self.pause: BaseException | None = None
-        self.calls: Any = None
-        self.inside: TaskScope | None = None
-        self.prefix = ""
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
