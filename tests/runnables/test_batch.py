@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from runwell.errors import InvalidConfig, MissingExtra, RunCancelled
+from runwell.errors import InvalidConfig, InvalidInput, MissingExtra, RunCancelled
 from runwell.runnables import BatchResult, Runnable, RunnableLambda
 
 
@@ -345,3 +345,50 @@ def test_case_3_a_crash_keeps_what_ended_and_only_the_failed_run_again(driver):
     assert len(failed) == 12
     driver.batch(part, failed, on_result=lambda place, output: kept.update({failed[place]: output}))
     assert [kept[index] for index in range(10_000)] == [index % 3 for index in range(10_000)]
+
+
+@pytest.mark.parametrize("colour", ["plain", "async"])
+@pytest.mark.parametrize("progress", [False, lambda ended, total: None], ids=["alone", "with progress"])
+def test_on_result_is_awaited_if_it_is_async(colour, progress, driver):
+    kept = {}
+
+    async def save(index, output):
+        await asyncio.sleep(0)
+        kept[index] = str(output)
+
+    def plain(value):
+        return 1 / value
+
+    async def slow(value):
+        return 1 / value
+
+    part = RunnableLambda(plain if colour == "plain" else slow)
+    driver.batch(part, [1, 0, 2], return_exceptions=True, on_result=save, progress=progress)
+    assert kept == {0: "1.0", 1: "division by zero", 2: "0.5"}
+
+
+@pytest.mark.parametrize("wrong", ["ab", b"ab", 3, None, {"a": 1}])
+@pytest.mark.parametrize("call", ["batch", "completed"])
+def test_what_is_no_list_of_inputs_is_refused(wrong, call, driver):
+    with pytest.raises(InvalidInput, match="a list, not"):
+        getattr(driver, call)(RunnableLambda(str), wrong)
+    with pytest.raises(InvalidInput, match="a list, not"):
+        driver.invoke(RunnableLambda(str).map(), wrong)
+
+
+def test_any_other_iterable_is_a_list_of_inputs(driver):
+    assert driver.batch(RunnableLambda(str), (n for n in range(3))) == ["0", "1", "2"]
+    assert driver.invoke(RunnableLambda(str).map(), range(2)) == ["0", "1"]
+    assert sorted(driver.completed(RunnableLambda(str), iter([7]))) == [(0, "7")]
+
+
+async def slowly(ended, total):
+    """No progress function: nobody would await it."""
+
+
+@pytest.mark.parametrize("wrong", [{"on_result": 3}, {"progress": "bar"}, {"progress": slowly}], ids=str)
+def test_a_hook_that_cannot_be_called_is_refused_before_anything_runs(wrong, driver):
+    ran = []
+    with pytest.raises(InvalidInput, match="function"):
+        driver.batch(RunnableLambda(ran.append), [1], **wrong)
+    assert ran == []

@@ -143,6 +143,32 @@ def test_cancelling_the_reader_cancels_the_producers_and_leaves_no_task(source):
     assert source.ended.wait(10)
 
 
+def test_a_cancelled_reader_has_waited_for_the_clean_up_of_tasks():
+    async def scene():
+        reading, closed = asyncio.Event(), []
+
+        async def letters(_):
+            try:
+                while True:
+                    yield "a"
+                    await asyncio.sleep(0)
+            finally:
+                await asyncio.sleep(0)
+                closed.append("letters")
+
+        async def read():
+            async for _ in RunnableParallel(a=letters, b=letters).astream(1):
+                reading.set()
+
+        reader = asyncio.create_task(read())
+        await reading.wait()
+        reader.cancel()
+        await asyncio.wait([reader])
+        return closed, len(asyncio.all_tasks())
+
+    assert asyncio.run(scene()) == (["letters", "letters"], 1)
+
+
 def test_a_slow_reader_bounds_what_is_made(source):
     """However long it waits, the producer stops a bounded way ahead."""
     stream = (source.part | upper).stream("")

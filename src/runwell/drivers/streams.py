@@ -496,9 +496,12 @@ class AsyncStream(_Stream, AsyncIterator[T]):
         else:
             try:
                 item = await pipe.aget()
-            except BaseException:  # the reader is cancelled: so is the run
-                self._over = True
-                self._finalizer()
+            except BaseException:  # the reader is cancelled: so is the run, whose clean-up it waits for
+                if self._thread:  # which may be in the middle of a call that nothing can stop
+                    self._over = True
+                    self._finalizer()
+                else:
+                    await self.aclose()
                 raise
         if type(item) is _End:
             raise self._last(item, StopAsyncIteration)

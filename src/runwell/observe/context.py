@@ -63,10 +63,13 @@ class RunContext:
     `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
     although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step. `home` is the async
     run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
+    `owner` is the id of the runnable of a user's own class that the run was opened around, else 0; `delegates` the same
+    until its own code is reached.
     """
 
     __slots__ = (
         "configurable",
+        "delegates",
         "handlers",
         "holds_loop",
         "home",
@@ -74,6 +77,7 @@ class RunContext:
         "max_concurrency",
         "metadata",
         "name",
+        "owner",
         "parent",
         "recursion_limit",
         "run_id",
@@ -113,6 +117,8 @@ class RunContext:
         self.holds_loop = False
         self.wants_tokens = False
         self.wants_chunks = False
+        self.owner = 0
+        self.delegates = 0
         for handler in handlers:
             self.wants_tokens = self.wants_tokens or getattr(handler, "wants_tokens", False)
             self.wants_chunks = self.wants_chunks or getattr(handler, "wants_chunks", False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from runwell.effects import Outcome
-from runwell.errors import MissingExtra, RunCancelled
+from runwell.drivers.colour import is_async
+from runwell.effects import Callee, Outcome
+from runwell.errors import InvalidInput, MissingExtra, RunCancelled
 from runwell.runnables.config import batch_limit, configs_for
 
 __all__ = [
@@ -22,8 +24,8 @@ __all__ = [
     "run_batch",
 ]
 
-OnResult = Callable[[int, Any], None]
-"""Called with an item's index and its output (or exception) as soon as it ends."""
+OnResult = Callable[[int, Any], Any]
+"""Called with an item's index and its output (or exception) as soon as it ends; awaited if it is `async`."""
 
 Progress = Callable[[int, int], None]
 """Called with how many items have ended, and of how many."""
@@ -52,6 +54,32 @@ class BatchResult:
         return f"BatchResult({len(self.results)} results, {len(self.errors)} errors, {len(self.not_run)} not run)"
 
 
+def listed(inputs: Any) -> Sequence[Any]:
+    """The items of a batch."""
+    if isinstance(inputs, list | tuple):
+        return inputs
+    if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
+        raise InvalidInput(
+            f"Many inputs are a list, not {inputs!r:.200}.", hint="Pass [one, another], or call invoke with one."
+        )
+    return list(inputs)
+
+
+def _told(on_result: OnResult, index: int, output: Any) -> None:
+    """Call `on_result` from plain code."""
+    answer = on_result(index, output)
+    if inspect.iscoroutine(answer):
+        from runwell.drivers.sync import call_sync
+
+        call_sync(Callee(lambda: answer, None))
+
+
+async def _atold(on_result: OnResult, index: int, output: Any) -> None:
+    answer = on_result(index, output)
+    if inspect.isawaitable(answer):
+        await answer
+
+
 def _stopped(error: BaseException) -> bool:
     """Not a failure of the item: it was not started, or was cancelled because another one failed."""
     return isinstance(error, RunCancelled) or type(error).__name__ == "CancelledError"
@@ -69,6 +97,7 @@ def run_batch(
     """`Runnable.batch`."""
     from runwell.drivers.threads import fan_out
 
+    inputs = listed(inputs)
     configs = configs_for(len(inputs), config)
     invoke = runnable.invoke
 
@@ -77,10 +106,10 @@ def run_batch(
             output = invoke(inputs[index], configs[index], **kwargs)
         except Exception as error:
             if on_result is not None:
-                on_result(index, error)
+                _told(on_result, index, error)
             raise
         if on_result is not None:
-            on_result(index, output)
+            _told(on_result, index, output)
         return output
 
     thunks = [lambda index=index: item(index) for index in range(len(inputs))]
@@ -102,6 +131,7 @@ async def arun_batch(
     """`Runnable.abatch`."""
     from runwell.drivers.aio import afan_out
 
+    inputs = listed(inputs)
     configs = configs_for(len(inputs), config)
     ainvoke = runnable.ainvoke
 
@@ -110,10 +140,10 @@ async def arun_batch(
             output = await ainvoke(inputs[index], configs[index], **kwargs)
         except Exception as error:
             if on_result is not None:
-                on_result(index, error)
+                await _atold(on_result, index, error)
             raise
         if on_result is not None:
-            on_result(index, output)
+            await _atold(on_result, index, output)
         return output
 
     if not inputs:
@@ -126,8 +156,14 @@ async def arun_batch(
 
 
 @contextmanager
-def reporting(on_result: OnResult | None, progress: bool | Progress, total: int) -> Iterator[OnResult | None]:
+def reporting(on_result: OnResult | None, progress: Any, total: int) -> Iterator[OnResult | None]:
     """`on_result` and the showing of progress as one function, while a batch runs."""
+    if on_result is not None and not callable(on_result):
+        raise InvalidInput(f"on_result is a function, not {on_result!r:.200}.", hint="on_result(index, output)")
+    if not isinstance(progress, bool) and (not callable(progress) or is_async(progress)):
+        raise InvalidInput(
+            f"progress is True, False or a plain function, not {progress!r:.200}.", hint="progress(ended, total)"
+        )
     if not progress:
         yield on_result
         return
@@ -136,15 +172,28 @@ def reporting(on_result: OnResult | None, progress: bool | Progress, total: int)
         lock = threading.Lock()
         ended = 0
 
-        def report(index: int, output: Any) -> None:
+        def count() -> None:
             nonlocal ended
+            with lock:  # so that the numbers come in order
+                ended += 1
+                show(ended, total)
+
+        async def finish(answer: Any) -> None:
             try:
-                if on_result is not None:
-                    on_result(index, output)
+                await answer
             finally:
-                with lock:  # so that the numbers come in order
-                    ended += 1
-                    show(ended, total)
+                count()
+
+        def report(index: int, output: Any) -> Any:
+            try:
+                answer = on_result(index, output) if on_result is not None else None
+            except BaseException:
+                count()
+                raise
+            if inspect.isawaitable(answer):
+                return finish(answer)
+            count()
+            return None
 
         yield report
 
@@ -196,6 +245,7 @@ class BatchItems(Iterator[tuple[int, Any]]):
     ) -> None:
         from runwell.drivers.threads import completed
 
+        inputs = listed(inputs)
         configs = configs_for(len(inputs), config)
         thunks = [
             lambda index=index: runnable.invoke(inputs[index], configs[index], **kwargs) for index in range(len(inputs))
@@ -224,6 +274,7 @@ class AsyncBatchItems(AsyncIterator[tuple[int, Any]]):
     ) -> None:
         from runwell.drivers.aio import acompleted
 
+        inputs = listed(inputs)
         configs = configs_for(len(inputs), config)
         thunks = [
             lambda index=index: runnable.ainvoke(inputs[index], configs[index], **kwargs)

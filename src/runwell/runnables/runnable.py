@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 from runwell.drivers.closing import aclose
 from runwell.effects import Callee
 from runwell.errors import InvalidInput, UsageError
+from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.runnables.addable import add_all
 from runwell.runnables.composing import Composable, Input, Other, Output
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.describing import Described
 from runwell.runnables.forms import form
+from runwell.runnables.own import as_written, is_own, observe
 
 if TYPE_CHECKING:
     from runwell.runnables.batch import AsyncBatchItems, BatchItems, OnResult, Progress
@@ -46,7 +48,9 @@ class Runnable(Composable[Input, Output], Described):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._written = frozenset(name for name in _PROTOCOL if getattr(cls, name) is not getattr(Runnable, name))
+        cls._written = frozenset(name for name in _PROTOCOL if as_written(cls, name) is not getattr(Runnable, name))
+        if cls._written and is_own(cls, Runnable, _PROTOCOL):
+            observe(cls, Runnable, _PROTOCOL)
 
     # -- one input
 
@@ -214,9 +218,9 @@ class Runnable(Composable[Input, Output], Described):
         """The outputs for many inputs, in their order, worked on side by side.
 
         At most `max_concurrency` at once (16 unless the config says; None is no bound). `config` may be a list with
-        one for each input. `on_result(index, output_or_exception)` is called as each item ends, in the thread it ended
-        in: what it saves outlives a crash. `progress=True` shows a bar (the extra `cli`); a function is called with how
-        many have ended, and of how many.
+        one for each input. `on_result(index, output_or_exception)`, plain or `async`, is called as each item ends, in
+        the thread it ended in: what it saves outlives a crash. `progress=True` shows a bar (the extra `cli`); a plain
+        function is called with how many have ended, and of how many.
 
         When an item fails, nothing more is started and the first failed item's own error is raised, with `.batch`
         (a `BatchResult`) holding what the other items gave. With `return_exceptions` failures are returned in place.
@@ -302,7 +306,10 @@ class Runnable(Composable[Input, Output], Described):
         run_type: str | None = None,
         **kwargs: Any,
     ) -> Other:
-        """`func(input, **kwargs)` as a run of this runnable."""
+        """`func(input, **kwargs)` as a run of this runnable, or as a part of the one that is open around its method."""
+        around = CURRENT.get()
+        if around is not None and around.owner == id(self):
+            return func(input, **kwargs)
         run = open_run(run_type or self.run_kind, self, input, config)
         return func(input, **kwargs) if run is None else run.call(func, input, **kwargs)
 
@@ -314,7 +321,10 @@ class Runnable(Composable[Input, Output], Described):
         run_type: str | None = None,
         **kwargs: Any,
     ) -> Other:
-        """`await func(input, **kwargs)` as a run of this runnable."""
+        """`_call_with_config` for `async` code."""
+        around = CURRENT.get()
+        if around is not None and around.owner == id(self):
+            return await func(input, **kwargs)
         run = open_run(run_type or self.run_kind, self, input, config)
         return await func(input, **kwargs) if run is None else await run.acall(func, input, **kwargs)
 
