@@ -12,7 +12,7 @@ from runwell.agents.history import abandoned_answers
 from runwell.agents.hook_nodes import hook_node
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.human_in_the_loop import HumanInTheLoopMiddleware
-from runwell.agents.middleware.middleware import AgentMiddleware
+from runwell.agents.middleware.middleware import AgentMiddleware, hooks_of
 from runwell.agents.model_node import model_node
 from runwell.agents.routing import after_model, after_tools
 from runwell.agents.setup import OnToolError, Setup
@@ -51,6 +51,7 @@ def create_agent(
     interrupt_after: Sequence[str] = (),
     debug: bool = False,
     name: str = "agent",
+    cache: Any = None,
     budget: Budget | None = None,
     approvals: Approvals = "off",
     on_tool_error: OnToolError = "default",
@@ -73,7 +74,8 @@ def create_agent(
     runtime that gives it) is put before the history at each call and never stored. `response_format` (a Pydantic
     model, dataclass, TypedDict, JSON schema, or a strategy) makes the agent end with
     `result["structured_response"]`. With a `checkpointer` a conversation goes on under its `thread_id`, and a run
-    can pause, or be resumed after a crash.
+    can pause, or be resumed after a crash. `cache` keeps the results of graphs inside tools whose nodes have a
+    `cache_policy`.
 
     `budget` bounds a run (default: 200 model calls). `approvals` asks a person before tools run: "destructive"
     ones, "all", some by name, or as for `HumanInTheLoopMiddleware`. `on_tool_error`: which errors of tools the
@@ -100,7 +102,7 @@ def create_agent(
     hooks = _middleware([*hooks, *_second_tries(hooks, found, fallbacks, model_retry, tool_retry)])
     if model_retry == 0 and hasattr(chat, "with_max_retries"):
         chat = chat.with_max_retries(0)
-    gate = _gate(approvals, found)
+    gate = _gate(approvals, found, any(hook.owner.lends_tools for hook in hooks_of(hooks, "wrap_model_call")))
     if gate is not None:
         hooks.append(gate)
     for each in hooks:
@@ -149,6 +151,7 @@ def create_agent(
         name=name,
         debug=debug,
         extra=extra,
+        cache=cache,
     )
     agent.setup = setup
     agent.replaces_tools = replace_tools
@@ -157,6 +160,7 @@ def create_agent(
     agent.on_open = setup.open
     agent.hidden = PRIVATE.union(key for key, hint in keys.items() if mark_of(hint).unseen)
     agent.default_limit = NO_STEP_LIMIT
+    agent.stop_on_error = setup.limits.on_sibling_failure == "cancel"
     agent.default_concurrency = setup.limits.max_concurrency
     agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])
     if strategy is not None:
@@ -196,7 +200,7 @@ def _model(model: Any) -> Any:
     return init_chat_model(model)
 
 
-def _gate(approvals: Approvals, tools: Mapping[str, Any]) -> HumanInTheLoopMiddleware | None:
+def _gate(approvals: Approvals, tools: Mapping[str, Any], lends: bool) -> HumanInTheLoopMiddleware | None:
     """The middleware that `approvals=` stands for."""
     if approvals == "off":
         return None
@@ -214,7 +218,12 @@ def _gate(approvals: Approvals, tools: Mapping[str, Any]) -> HumanInTheLoopMiddl
         )
     else:
         chosen = dict.fromkeys(approvals, True)
-    return HumanInTheLoopMiddleware(chosen) if chosen else None
+    rule = str(approvals) if lends and approvals in ("all", "destructive") else None
+    if not chosen and rule is None:
+        return None
+    gate = HumanInTheLoopMiddleware(chosen)
+    gate.lent_rule = rule
+    return gate
 
 
 def _second_tries(

@@ -80,6 +80,8 @@ class AgentLimits:
     `max_repairs`: how often in a row the model is told that all its calls were malformed. `max_answers`: how often a
     structured answer may be tried. `max_sent_back`: how often `done=` may send an answer back. `max_tool_chars`: a
     tool's text beyond this keeps its head and tail (None: whole). `max_concurrency`: tool calls at once.
+    `on_sibling_failure`: whether tool calls beside one that ends the run are awaited ("wait") or stopped where that is
+    possible ("cancel"); what has finished is kept either way.
     """
 
     max_repairs: int = 2
@@ -87,11 +89,16 @@ class AgentLimits:
     max_sent_back: int = 3
     max_tool_chars: int | None = 100_000
     max_concurrency: int | None = 32
+    on_sibling_failure: Literal["wait", "cancel"] = "wait"
 
     def __post_init__(self) -> None:
         for name in ("max_repairs", "max_answers", "max_sent_back"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"AgentLimits({name}={getattr(self, name)!r}) is negative.")
+        if self.on_sibling_failure not in ("wait", "cancel"):
+            raise InvalidInput(
+                f"AgentLimits(on_sibling_failure={self.on_sibling_failure!r}).", hint='It is "wait" or "cancel".'
+            )
         for name in ("max_tool_chars", "max_concurrency"):
             value = getattr(self, name)
             if value is not None and value < 1:

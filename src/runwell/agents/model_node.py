@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
 from runwell.agents.setup import Setup, settings_key
@@ -72,10 +73,10 @@ class _Turn:
     """One run of the node: `asked` is how often the model was, more than once where a hook asked again.
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
-    that was made again are forgotten.
+    that was made again are forgotten. `lent` are tools offered that are not the agent's.
     """
 
-    __slots__ = ("asked", "extra", "history", "ledger", "meter", "setup")
+    __slots__ = ("asked", "extra", "history", "ledger", "lent", "meter", "setup")
 
     def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
         self.history = history
@@ -83,6 +84,7 @@ class _Turn:
         self.ledger = ledger
         self.meter = meter
         self.asked = 0
+        self.lent: dict[str, Any] = {}
         self.extra: dict[int, list[Any]] = {}
 
 
@@ -152,6 +154,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         require_valid_history(messages)
     if request.system_message is not None:
         messages = [request.system_message, *messages]
+    request, turn.lent = lent_in(request, turn.setup.offered, turn.setup.local)
     called, model = _bound(turn.setup, request)
     if turn.setup.guards:
         for guard in turn.setup.guards:
@@ -273,6 +276,12 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     if finished and setup.done is not None:
         told += await _judged(setup, task, reply, update, ledger)
     ledger["checked"], ledger["repairs"] = True, repairs
+    ledger.pop("lent", None)
+    if turn.lent and (asked := {call["name"]: turn.lent[call["name"]] for call in calls if call["name"] in turn.lent}):
+        ledger["lent"] = about(asked)
+        for call in calls:
+            if call["name"] in asked:
+                setup.lent.remember(task.run, str(call["id"]), asked[call["name"]])
     return {**update, "messages": [*before, reply, *told], "ledger": ledger}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runwell.agents.history import last_reply
+from runwell.agents.lent_tools import was_lent
 from runwell.agents.setup import Setup
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
@@ -38,7 +39,7 @@ def _after_model(setup: Setup, state: Mapping[str, Any]) -> Way:
         return setup.loop, "the model has not spoken"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending and setup.has_tools:
-        return _sends(setup, pending), "calls are open"
+        return _sends(setup, state, pending), "calls are open"
     again = (state.get("ledger") or {}).get("ask_again")
     if state.get("structured_response") is not None and not again:
         return setup.end, "the structured answer is there"
@@ -61,12 +62,12 @@ def _after_tools(setup: Setup, state: Mapping[str, Any]) -> Way:
         return setup.loop, "the history was cleared"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending:
-        return _sends(setup, pending), "calls are open"
+        return _sends(setup, state, pending), "calls are open"
     if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
         return setup.end, "the structured answer is there"
     answers = _answers(state)
     ran = [call for call in reply.tool_calls if call["id"] in answers]
-    if ran and all(_returns_directly(setup, call, answers[str(call["id"])]) for call in ran):
+    if ran and all(_returns_directly(setup, state, call, answers[str(call["id"])]) for call in ran):
         return setup.end, "every call returned directly"
     return setup.loop, "the model reads the results"
 
@@ -89,13 +90,17 @@ def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:
     return found
 
 
-def _returns_directly(setup: Setup, call: Mapping[str, Any], answer: ToolMessage) -> bool:
+def _returns_directly(setup: Setup, state: Mapping[str, Any], call: Mapping[str, Any], answer: ToolMessage) -> bool:
     """A return_direct tool's result ends the run; its error never does."""
-    tool = setup.local.get(call["name"])
-    return tool is not None and tool.return_direct and answer.status != "error"
+    return answer.status != "error" and _is(setup, state, call, "return_direct")
 
 
-def _sends(setup: Setup, calls: list[Any]) -> list[Send]:
+def _is(setup: Setup, state: Mapping[str, Any], call: Mapping[str, Any], trait: str) -> bool:
+    lent = was_lent(state, call["name"])
+    return bool(lent[trait] if lent is not None else getattr(setup.local.get(call["name"]), trait, False))
+
+
+def _sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
     """Side by side, but an exclusive tool's call by itself, after the others."""
-    together = [call for call in calls if not getattr(setup.local.get(call["name"]), "exclusive", False)]
+    together = [call for call in calls if not _is(setup, state, call, "exclusive")]
     return [Send("tools", call) for call in (together or calls[:1])]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from runwell.agents.lent_tools import LentTools
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.middleware import AgentMiddleware, Hook, hooks_of
@@ -42,6 +43,8 @@ class Setup:
     bound: dict[Any, Any] = field(default_factory=dict)
     """Models with tools bound, by what they were bound with."""
 
+    lent: LentTools = field(default_factory=LentTools)
+
     def __post_init__(self) -> None:
         names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
         self.hooks = {name: hooks_of(self.middleware, name) for name in names}
@@ -62,7 +65,12 @@ class Setup:
 
     @property
     def has_tools(self) -> bool:
-        return bool(self.local) or bool(self.hooks["wrap_tool_call"])
+        return bool(self.local) or bool(self.hooks["wrap_tool_call"]) or self.may_lend
+
+    @property
+    def may_lend(self) -> bool:
+        """Whether a hook may offer tools that are not the agent's."""
+        return any(hook.owner.lends_tools for hook in self.hooks["wrap_model_call"])
 
     @property
     def loop(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Required, TypedDict, get_args
 
 from runwell.agents.metering import add_spent
-from runwell.messages.history import add_messages
+from runwell.agents.turn_order import add_turn
 from runwell.messages.message import BaseMessage
 
 __all__ = [
@@ -27,7 +27,7 @@ class AgentState(TypedDict):
     Derive from it for keys of your own: `class MyState(AgentState): user_id: str`.
     """
 
-    messages: Required[Annotated[list[BaseMessage], add_messages]]
+    messages: Required[Annotated[list[BaseMessage], add_turn]]
     jump_to: NotRequired[str | None]
     structured_response: NotRequired[Any]
     stopped: NotRequired[str | None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runwell.agents.history import last_reply
+from runwell.agents.lent_tools import was_lent
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure
@@ -29,7 +30,9 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
     @flow
     async def tools(task: Task) -> Any:
         call = task.arg
-        tool = setup.local.get(call["name"])
+        tool = setup.lent.find(task.run, call)
+        if tool is None and was_lent(task.values, call["name"]) is None:
+            tool = setup.local.get(call["name"])
         runtime = _runtime(setup, task, call)
         request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
         try:
@@ -67,7 +70,11 @@ async def around_call(setup: Setup, index: int, request: Any) -> Any:
 
 async def _execute(setup: Setup, request: ToolCallRequest) -> Any:
     call = request.tool_call
-    tool = request.tool if request.tool is not None else setup.local.get(call["name"])
+    tool = request.tool
+    if tool is None:
+        if was_lent(request.state, call["name"]) is not None:
+            return _gone(call)
+        tool = setup.local.get(call["name"])
     if tool is None:
         return _unknown(setup, call)
     ambient = CURRENT.get()
@@ -106,6 +113,17 @@ def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
         record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
     return ToolMessage(
         f"There is no tool {call['name']!r}{nearest(call['name'], setup.local)}. Available tools: {names}.",
+        tool_call_id=call["id"],
+        name=call["name"],
+        status="error",
+    )
+
+
+def _gone(call: Mapping[str, Any]) -> ToolMessage:
+    """The answer to a call of a tool that was offered for one turn, and that this process does not have."""
+    return ToolMessage(
+        f"Not run: the tool {call['name']!r} was offered for one turn, and the run has gone on elsewhere since. "
+        "Call it again if it is offered again.",
         tool_call_id=call["id"],
         name=call["name"],
         status="error",

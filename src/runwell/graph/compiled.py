@@ -154,6 +154,8 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.types: frozenset[type] = frozenset()
         self.default_limit: int | None = None
         self.default_concurrency: int | None = None
+        self.stop_on_error = False
+        """Whether a step's tasks are stopped when one of them fails, where that is possible."""
         self.checkpointer = _saver(checkpointer)
 
     def with_checkpointer(self, checkpointer: Any) -> CompiledStateGraph:

@@ -314,7 +314,9 @@ class Run:
             pending, self.pending = self.pending, None
         if pending is not None:
             flows.append(partial(self._save, pending))
-        outcomes: list[Outcome[Any]] = await RunTasks(flows, self.max_concurrency)
+        # a save that runs beside them is never stopped
+        stop = self.graph.stop_on_error and pending is None
+        outcomes: list[Outcome[Any]] = await RunTasks(flows, self.max_concurrency, stop_on_error=stop)
         if pending is not None:
             outcomes.pop().unwrap()
         if self.unkept:

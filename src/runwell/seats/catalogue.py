@@ -288,8 +288,7 @@ _ALL = (
     ),
     Seat(
         "E6", "What happens to the others when one call fails?", "RULING", "code",
-        "They are awaited and kept; a retry runs the failed one only.",
-        "on_sibling_failure=\"cancel\"",
+        "They are awaited and kept, or with on_sibling_failure=\"cancel\" stopped; a retry runs what did not finish.",
     ),
     Seat(
         "E7", "Is a failed step tried again?", "RULING", "code",
@@ -314,8 +313,8 @@ _ALL = (
     # -- F
     Seat(
         "F1", "How far may a run go?", "RULING", "code",
-        "As the budget says: 200 model calls unless told otherwise, counted over pauses and resumes.",
-        "cost",
+        "As the budget says: 200 model calls unless told otherwise, counted over pauses and resumes. "
+        "Every call of a model in the run counts.",
     ),
     Seat(
         "F2", "How long may a step take?", "RULING", "code",
@@ -382,10 +381,13 @@ _ALL = (
         "As C6 says; never with neither an answer nor an error.",
     ),
     # -- H, I
-    Seat("H1", "Is a part of the work handed to another agent?", "RULING", "llm", "By calling a tool that is one."),
+    Seat(
+        "H1", "Is a part of the work handed to another agent?", "RULING", "llm",
+        "By calling a tool that is one, or a handoff.",
+    ),
     Seat(
         "H2", "How far may an agent inside a tool go?", "RULING", "code",
-        "As its own budget says, and never beyond its parent's.", "drawing on the parent's budget",
+        "It draws on its caller's budget; its own can only be tighter.",
     ),
     Seat(
         "H3", "Does an agent inside a tool share its parent's saved conversation?", "RULE", "code",

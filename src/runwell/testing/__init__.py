@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runwell.testing.saver_threads import SaverThreadsSuite
     from runwell.testing.savers import CheckpointSaverSuite
     from runwell.testing.stores import StoreSuite
+    from runwell.testing.trajectory import Trajectory, match_trajectory
 
 # one line per name, so that each room's names can be added without touching another's
 _HOME = {
@@ -41,7 +42,9 @@ _HOME = {
     "RedisServer": "runwell.testing.redis",
     "SaverThreadsSuite": "runwell.testing.saver_threads",
     "StoreSuite": "runwell.testing.stores",
+    "Trajectory": "runwell.testing.trajectory",
     "kills": "runwell.testing.effects",
+    "match_trajectory": "runwell.testing.trajectory",
 }
 
 __all__ = [
@@ -61,7 +64,9 @@ __all__ = [
     "RedisServer",
     "SaverThreadsSuite",
     "StoreSuite",
+    "Trajectory",
     "kills",
+    "match_trajectory",
 ]
 
 

@@ -109,6 +109,8 @@ class ContextEditingMiddleware(AgentMiddleware):
     Seats: F7 (which tool results are blanked).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         edits: Sequence[ContextEdit] | None = None,

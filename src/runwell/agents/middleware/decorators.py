@@ -30,6 +30,7 @@ def _middleware(hook: str, function: Any, options: dict[str, Any]) -> AgentMiddl
         "__module__": function.__module__,
         "state_schema": options.get("state_schema"),
         "tools": tuple(options.get("tools") or ()),
+        "lends_tools": options.get("lends_tools", True),
     }
     return type(options.get("name") or function.__name__, (AgentMiddleware,), body)()  # type: ignore[no-any-return]
 
@@ -73,7 +74,7 @@ def dynamic_prompt(function: Callable[[ModelRequest], Any]) -> AgentMiddleware:
         def around(request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:  # type: ignore[misc]
             return handler(request.override(**_prompt(function(request))))
 
-    return _middleware("wrap_model_call", around, {"name": function.__name__})
+    return _middleware("wrap_model_call", around, {"name": function.__name__, "lends_tools": False})
 
 
 def _prompt(made: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from runwell.agents.history import last_reply, open_calls
+from runwell.agents.lent_tools import was_lent
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.errors import GraphInterrupt, InvalidInput, nearest
@@ -82,6 +83,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
                 )
             self.interrupt_on[name] = config
         self.description_prefix = description_prefix
+        self.lent_rule: str | None = None
         self._schemas: dict[str, dict[str, Any]] = {}
         self._tools: dict[str, Any] = {}
 
@@ -100,7 +102,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 
     def pauses(self) -> str | None:
         names = ", ".join(sorted(self.interrupt_on))
-        return f"calls of {names} wait for approval" if names else None
+        if names:
+            return f"calls of {names} wait for approval"
+        return "calls of tools that hooks add may wait for approval" if self.lent_rule is not None else None
 
     def check(self, tools: dict[str, Any]) -> None:
         for name in self.interrupt_on:
@@ -135,7 +139,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     def _needs_review(self, call: Any, state: Any, runtime: Any) -> bool:
         config = self.interrupt_on.get(call["name"])
         if config is None:
-            return False
+            return self._lent_needs_review(call, state)
         when = config.get("when")
         if when is None:
             return True
@@ -143,6 +147,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         return bool(
             record(f"review/{call['id']}", lambda: self._verdict(when(self._request(call, state, runtime)), call))
         )
+
+    def _lent_needs_review(self, call: Any, state: Any) -> bool:
+        """Whether a tool that a hook added for this turn is gated, as `approvals=` says of all tools."""
+        lent = was_lent(state, call["name"]) if self.lent_rule is not None else None
+        return lent is not None and (self.lent_rule == "all" or lent["destructive"])
 
     def _verdict(self, asked: Any, call: Any) -> bool:
         """What a predicate said; that a call is waved through is told here, since nothing else happens to it."""
@@ -153,7 +162,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     def _question(self, gated: list[Any], state: Any, runtime: Any) -> dict[str, Any]:
         requests, configs = [], {}
         for call in gated:
-            config = self.interrupt_on[call["name"]]
+            config = self.interrupt_on.get(call["name"], {})
             described = config.get("description")
             if described is None:
                 described = f"{self.description_prefix}: {call['name']}({call['args']})"
@@ -164,7 +173,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         return {"action_requests": requests, "review_configs": list(configs.values())}
 
     def _allowed(self, name: str) -> list[DecisionType]:
-        return list(self.interrupt_on[name].get("allowed_decisions", DECISIONS))
+        return list(self.interrupt_on.get(name, {}).get("allowed_decisions", DECISIONS))
 
     def _answer_schema(self, gated: list[Any]) -> dict[str, Any]:
         """A complete list in the order asked, or a decision for each call id; nothing else."""
@@ -186,7 +195,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 
     def _decision_schema(self, call: Any) -> dict[str, Any]:
         name = call["name"]
-        rename = self.interrupt_on[name].get("allow_rename", False)
+        rename = self.interrupt_on.get(name, {}).get("allow_rename", False)
         arguments: dict[str, Any] = {"type": "object"}
         if not rename and name in self._schemas:
             arguments = {"$id": f"urn:runwell:tool:{name}:{call['id']}", **self._schemas[name]}

@@ -45,6 +45,8 @@ class LLMToolSelectorMiddleware(AgentMiddleware):
     Seats: B5 (full toolbox or selection).
     """
 
+    lends_tools = False
+
     state_schema = ToolSelectionState
 
     def __init__(

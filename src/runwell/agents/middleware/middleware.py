@@ -57,6 +57,8 @@ class AgentMiddleware:
 
     state_schema: ClassVar[type | None] = None
     tools: Sequence[Any] = ()
+    lends_tools: ClassVar[bool] = True
+    """False promises that `wrap_model_call` offers no tools but the agent's, so that none needs no node to run them."""
 
     @property
     def name(self) -> str:

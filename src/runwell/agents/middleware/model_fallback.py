@@ -41,6 +41,8 @@ class ModelFallbackMiddleware(AgentMiddleware):
     Seats: H4 (another model on failure).
     """
 
+    lends_tools = False
+
     def __init__(self, first_model: Any, *additional_models: Any, on: RetryOn = another_may_do) -> None:
         self.models = as_models([first_model, *additional_models], self.name)
         self._on = one_of(on, "on")

@@ -43,6 +43,8 @@ class ModelRefusalMiddleware(AgentMiddleware):
     Seats: G1 (finished?): a refusal is not taken for an answer. H4 (another model on failure).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         *models: Any,

@@ -31,6 +31,8 @@ class ModelRetryMiddleware(AgentMiddleware):
     Seats: E7 (does the runtime retry a step), E8 (is a rate-limited call retried).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         *,

@@ -62,6 +62,8 @@ class ModelRouterMiddleware(AgentMiddleware):
     Seats: A4 (may a later step use another model).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         choices: Sequence[ModelChoice | Any],

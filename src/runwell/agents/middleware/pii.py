@@ -55,6 +55,8 @@ class PIIMiddleware(AgentMiddleware):
     Put it first, so that the models of other middlewares are behind it too. Seats: D2, D13, D14, D15, D16.
     """
 
+    lends_tools = False
+
     state_schema = PIIState
 
     def __init__(

@@ -34,6 +34,8 @@ class RetrievalToolSelectorMiddleware(AgentMiddleware):
     Seats: B5 (full toolbox or selection).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         *,

@@ -66,6 +66,8 @@ class SummarizationMiddleware(AgentMiddleware):
     kept verbatim).
     """
 
+    lends_tools = False
+
     def __init__(
         self,
         model: Any,

@@ -54,6 +54,8 @@ class TodoListMiddleware(AgentMiddleware):
     Seats: none is taken from the model; C1 (tools or answer) stays its own.
     """
 
+    lends_tools = False
+
     state_schema = PlanningState
 
     def __init__(self, *, system_prompt: str = SYSTEM_PROMPT, tool_description: str = TOOL_DESCRIPTION) -> None:

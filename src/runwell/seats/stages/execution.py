@@ -48,7 +48,9 @@ def execution(at: Facts) -> Iterator[Held]:
         "runwell.agents.routing:_sends",
         status=here,
     )
-    yield Held("E6", "They are awaited and their answers kept.", "runwell.graph.engine:Run._step", status=here)
+    stopped = at.setup.limits.on_sibling_failure == "cancel"
+    others = "stopped where that is possible" if stopped else "awaited"
+    yield Held("E6", f"They are {others}; what has finished is kept.", "runwell.graph.engine:Run._step", status=here)
     retries = getattr(at.model, "max_retries", None)
     policy = getattr(type(at.model), "retry_policy", None)
     tried = f"Model calls {retries} times, if the failure may pass" if retries else "Model calls are not"
