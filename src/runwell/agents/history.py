@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["abandoned_answers", "last_reply", "open_calls"]
+__all__ = ["abandoned_answers", "last_reply", "open_calls", "was_lent"]
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
@@ -38,3 +38,9 @@ def abandoned_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
         )
         for call in open_calls(messages)
     ]
+
+
+def was_lent(state: Any, name: str) -> dict[str, Any] | None:
+    """What is known of a tool that the last turn was lent, by the agent's state."""
+    lent = (state.get("ledger") or {}).get("lent") if isinstance(state, Mapping) else None
+    return lent.get(name) if lent else None

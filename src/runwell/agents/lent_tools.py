@@ -11,7 +11,7 @@ from runwell.tools.base_tool import BaseTool
 from runwell.tools.provider_tool import ProviderTool
 from runwell.tools.toolbox import as_tool
 
-__all__ = ["LentTools", "about", "lent_in", "was_lent"]
+__all__ = ["LentTools", "about", "lent_in"]
 
 KEPT = 1024
 """Calls of lent tools that are remembered at once, over all runs of an agent in this process."""
@@ -68,9 +68,3 @@ def about(tools: Mapping[str, BaseTool]) -> dict[str, dict[str, Any]]:
         name: {"exclusive": tool.exclusive, "return_direct": tool.return_direct, "destructive": bool(tool.destructive)}
         for name, tool in tools.items()
     }
-
-
-def was_lent(state: Any, name: str) -> dict[str, Any] | None:
-    """What is known of a tool that the last turn was lent, by the agent's state."""
-    lent = (state.get("ledger") or {}).get("lent") if isinstance(state, Mapping) else None
-    return lent.get(name) if lent else None

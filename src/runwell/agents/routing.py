@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runwell.agents.history import last_reply
-from runwell.agents.lent_tools import was_lent
+from runwell.agents.history import last_reply, was_lent
 from runwell.agents.setup import Setup
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched

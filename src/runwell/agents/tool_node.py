@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runwell.agents.history import last_reply
-from runwell.agents.lent_tools import was_lent
+from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from runwell.agents.history import last_reply, open_calls
-from runwell.agents.lent_tools import was_lent
+from runwell.agents.history import last_reply, open_calls, was_lent
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.errors import GraphInterrupt, InvalidInput, nearest
