@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextvars import Context, copy_context
 from functools import partial
 from types import coroutine as coroutine_function
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
@@ -101,18 +101,13 @@ async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
 class AsyncDriver:
     """Drives engine code on the running loop. One is made per run; `emit` is awaited with what the run emits."""
 
-    __slots__ = ("_table", "emit")
+    __slots__ = ("emit",)
+
+    _table: ClassVar[dict[type, Callable[[Any, Any], Awaitable[Any]]]]
+    """Which method carries out which effect."""
 
     def __init__(self, emit: Callable[[Any], Awaitable[None]] | None = None) -> None:
         self.emit = emit
-        self._table: dict[type, Callable[[Any], Awaitable[Any]]] = {
-            Call: self._call,
-            CallHook: self._hook,
-            Emit: self._emit,
-            Now: _now,
-            RunTasks: self._run_tasks,
-            Sleep: _sleep,
-        }
 
     async def drive(self, coroutine: Flow[T]) -> T:
         """Run engine code to its end."""
@@ -121,7 +116,7 @@ class AsyncDriver:
             while True:
                 effect = step(value)
                 try:
-                    value = await table[type(effect)](effect)
+                    value = await table[type(effect)](self, effect)
                     step = coroutine.send
                 except BaseException as error:
                     value = failure(error, effect, coroutine, table)
@@ -181,19 +176,32 @@ class AsyncDriver:
 
     async def _run_tasks(self, effect: RunTasks[Any]) -> list[Outcome[Any]]:
         drive = self.drive
+        if len(effect.tasks) == 1:
+            return [await _lone(self._one, effect.tasks[0])]
         return await afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
             effect.limit,
             stop_on_error=effect.stop_on_error,
         )
 
+    async def _one(self, task: Callable[[], Flow[Any]]) -> Any:
+        return await self.drive(task())
 
-async def _now(effect: Now) -> float:
-    return time.time()
+    async def _now(self, effect: Now) -> float:
+        return time.time()
+
+    async def _sleep(self, effect: Sleep) -> None:
+        await asyncio.sleep(effect.seconds)
 
 
-async def _sleep(effect: Sleep) -> None:
-    await asyncio.sleep(effect.seconds)
+AsyncDriver._table = {
+    Call: AsyncDriver._call,
+    CallHook: AsyncDriver._hook,
+    Emit: AsyncDriver._emit,
+    Now: AsyncDriver._now,
+    RunTasks: AsyncDriver._run_tasks,
+    Sleep: AsyncDriver._sleep,
+}
 
 
 async def _shielded(work: Awaitable[Outcome[T]]) -> T:
@@ -247,13 +255,13 @@ async def afan_out(
     return [outcome if outcome is not None else Outcome(error=RunCancelled()) for outcome in pool.outcomes]
 
 
-async def _lone(thunk: Callable[[], Awaitable[T]]) -> Outcome[T]:
+async def _lone(thunk: Callable[..., Awaitable[T]], *args: Any) -> Outcome[T]:
     here = asyncio.current_task()
     assert here is not None
     cancels = here.cancelling()
     # A task of its own, since a failed task group of the user's leaves its mark on the task it ran in. Cancelling us
     # cancels it, and we wait for its clean-up.
-    outcome = await asyncio.get_running_loop().create_task(attempt(thunk), context=copy_context())
+    outcome = await asyncio.get_running_loop().create_task(attempt(thunk, *args), context=copy_context())
     if here.cancelling() > cancels:  # it made an outcome of a cancellation that is ours
         raise asyncio.CancelledError
     if isinstance(outcome.error, KeyboardInterrupt):

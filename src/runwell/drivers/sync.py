@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth, run_context
 from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
@@ -80,19 +80,14 @@ class SyncDriver:
     Once the group it runs under is cancelled, its next call raises `RunCancelled`, unless that call is shielded.
     """
 
-    __slots__ = ("_bridge", "_table", "emit")
+    __slots__ = ("_bridge", "emit")
+
+    _table: ClassVar[dict[type, Callable[[Any, Any], Any]]]
+    """Which method carries out which effect."""
 
     def __init__(self, emit: Callable[[Any], None] | None = None, bridge: LoopBridge | None = None) -> None:
         self.emit = emit
         self._bridge = bridge
-        self._table: dict[type, Callable[[Any], Any]] = {
-            Call: self._call,
-            CallHook: self._hook,
-            Emit: self._emit,
-            Now: _now,
-            RunTasks: self._run_tasks,
-            Sleep: _sleep,
-        }
 
     def drive(self, coroutine: Flow[T], thrown: BaseException | None = None) -> T:
         """Run engine code to its end; with `thrown`, by raising that where it stands."""
@@ -102,7 +97,7 @@ class SyncDriver:
             while True:
                 effect = step(value)
                 try:
-                    value = table[type(effect)](effect)
+                    value = table[type(effect)](self, effect)
                     step = coroutine.send
                 except BaseException as error:
                     value = failure(error, effect, coroutine, table)
@@ -236,13 +231,21 @@ class SyncDriver:
         except BaseException as error:
             return Outcome(error=error)
 
+    def _now(self, effect: Now) -> float:
+        return time.time()
 
-def _now(effect: Now) -> float:
-    return time.time()
+    def _sleep(self, effect: Sleep) -> None:
+        nap(effect.seconds)
 
 
-def _sleep(effect: Sleep) -> None:
-    nap(effect.seconds)
+SyncDriver._table = {
+    Call: SyncDriver._call,
+    CallHook: SyncDriver._hook,
+    Emit: SyncDriver._emit,
+    Now: SyncDriver._now,
+    RunTasks: SyncDriver._run_tasks,
+    Sleep: SyncDriver._sleep,
+}
 
 
 def run_sync(coroutine: Flow[T], emit: Callable[[Any], None] | None = None) -> T:
@@ -307,7 +310,8 @@ class InlineStream(Iterator[T]):
 
     def _advance(self, coroutine: Flow[Any]) -> None:
         """One effect further."""
-        table = self._driver._table
+        driver = self._driver
+        table = driver._table
         send, value = self._step
         try:
             effect = coroutine.send(value) if send else coroutine.throw(value)
@@ -318,7 +322,7 @@ class InlineStream(Iterator[T]):
             self._coroutine = None
             raise
         try:
-            self._step = (True, table[type(effect)](effect))
+            self._step = (True, table[type(effect)](driver, effect))
         except BaseException as error:
             self._step = (False, failure(error, effect, coroutine, table))
 

@@ -5,14 +5,13 @@ With it a test tries what no test that starts and kills processes can: a crash b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from itertools import count
 from typing import Any, TypeVar
 
 from runwell.drivers.sync import SyncDriver, foreign
-from runwell.effects import Call, Effect, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Effect, Emit, Flow, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
 
 __all__ = ["EnumeratingDriver", "Killed", "kills"]
@@ -39,7 +38,7 @@ class EnumeratingDriver(SyncDriver):
     also from whatever clean-up asks for, as if the process had ended there.
     """
 
-    __slots__ = ("_order", "_perform", "effects", "emitted", "kill_before")
+    __slots__ = ("_order", "effects", "emitted", "kill_before")
 
     def __init__(self, kill_before: int | None = None, *, order: Callable[[int], Sequence[int]] | None = None) -> None:
         self.kill_before = kill_before
@@ -47,12 +46,6 @@ class EnumeratingDriver(SyncDriver):
         self.emitted: list[Any] = []
         self._order: Callable[[int], Sequence[int]] = order or range
         super().__init__(self.emitted.append)
-        self._perform: dict[type, Callable[[Any], Any]] = {
-            **self._table,
-            Now: _now,
-            RunTasks: self._one_by_one,
-            Sleep: _at_once,
-        }
 
     def run(self, coroutine: Flow[T]) -> T:
         """Run engine code to its end, under a context of its own."""
@@ -73,13 +66,13 @@ class EnumeratingDriver(SyncDriver):
             return stop.value  # type: ignore[no-any-return]
 
     def _carry_out(self, effect: Any, coroutine: Flow[Any]) -> Any:
-        perform = self._perform.get(type(effect))
+        perform = self._table.get(type(effect))
         if perform is None:
             raise foreign(effect, coroutine)
         if self.kill_before is not None and len(self.effects) >= self.kill_before:
             raise Killed(self.kill_before)
         self.effects.append(effect)
-        return perform(effect)
+        return perform(self, effect)
 
     def _one_by_one(self, effect: RunTasks[Any]) -> list[Outcome[Any]]:
         outcomes: list[Outcome[Any]] = [Outcome(error=RunCancelled()) for _ in effect.tasks]
@@ -97,9 +90,19 @@ class EnumeratingDriver(SyncDriver):
         except BaseException as error:
             return Outcome(error=error)
 
+    def _at_once(self, effect: Sleep) -> None:
+        return None
+
     def names(self) -> list[str]:
         """The effects in words: `"Call(search)"`, `"Now"`, `"Emit('x')"`."""
         return [_named(effect) for effect in self.effects]
+
+
+EnumeratingDriver._table = {
+    **SyncDriver._table,
+    RunTasks: EnumeratingDriver._one_by_one,
+    Sleep: EnumeratingDriver._at_once,
+}
 
 
 def kills(
@@ -128,11 +131,3 @@ def _named(effect: Effect[Any]) -> str:
     if isinstance(effect, RunTasks):
         return f"RunTasks({len(effect.tasks)})"
     return type(effect).__name__
-
-
-def _now(effect: Now) -> float:
-    return time.time()
-
-
-def _at_once(effect: Sleep) -> None:
-    return None
