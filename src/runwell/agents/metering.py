@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from runwell.agents.limits import LIMITS, Budget
@@ -21,7 +21,7 @@ class Meter:
 
     # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
     # result. A child's meter hangs on the part of the task that called it.
-    __slots__ = ("budget", "lock", "name", "parent", "used")
+    __slots__ = ("budget", "limited", "lock", "name", "parent", "priced", "used")
 
     def __init__(
         self,
@@ -35,6 +35,10 @@ class Meter:
         self.name = name
         self.used: dict[str, Any] = dict(used or ())
         self.lock: Any = threading.Lock() if parent is None else parent.lock
+        around = () if parent is None else parent.limited
+        self.limited: tuple[Meter, ...] = around if budget is None else (self, *around)
+        """The meters with a budget, from the innermost out."""
+        self.priced: bool = (parent is not None and parent.priced) or bool(budget and (budget.cost or budget.prices))
         if parent is not None and used:  # a run that goes on: the one around it does not know of its first part
             with self.lock:
                 for kind, amount in used.items():
@@ -69,7 +73,7 @@ class Meter:
         if kind not in LIMITS:
             raise InvalidInput(f"A budget has no {kind!r}.", hint=f"It has {', '.join(LIMITS)}.")
         rest: list[float] = []
-        for each in self._limited():
+        for each in self.limited:
             limit = getattr(each.budget, kind)
             if limit is not None:
                 rest.append(max(0, limit - each.spent.get(kind, 0)))
@@ -92,7 +96,7 @@ class Meter:
 
     def reached(self, now: float | None = None) -> BudgetExceeded | None:
         """The limit that forbids one more model call: this run's, or that of one around it."""
-        for each in self._limited():
+        for each in self.limited:
             assert each.budget is not None
             over = each.budget.reached(each.used, now, each.name)
             if over is not None:
@@ -102,11 +106,11 @@ class Meter:
 
     def bounds(self, over: BudgetExceeded) -> bool:
         """Whether the limit that was reached is this run's or that of one around it, and not of one inside."""
-        return any(each is over.owner for each in self._limited())
+        return any(each is over.owner for each in self.limited)
 
     def before(self, model: Any) -> None:
         """A call of a model: counted, or refused because of a limit."""
-        if self._priced():
+        if self.priced:
             self._require_price(model)
         with self.lock:
             over = self.reached()
@@ -117,7 +121,7 @@ class Meter:
     def after(self, model: Any, usage: Any) -> None:
         """Its answer came, with this usage."""
         cost = None
-        if self._priced():
+        if self.priced:
             from runwell.models.prices import price_of
 
             cost = price_of(usage, *_named(model), self._prices())
@@ -137,7 +141,7 @@ class Meter:
         """How many of so many calls may run, which are counted, and the limit if it is not all of them."""
         with self.lock:
             allowed, limit = wanted, None
-            for each in self._limited():
+            for each in self.limited:
                 most = each.budget.tool_calls if each.budget is not None else None
                 if most is not None and most - each.used.get("tool_calls", 0) < allowed:
                     allowed, limit = max(0, most - each.used.get("tool_calls", 0)), most
@@ -145,26 +149,15 @@ class Meter:
                 self._add("tool_calls", allowed)
         return allowed, limit
 
-    def _limited(self) -> Iterator[Meter]:
-        """The meters with a budget, from the innermost out."""
-        each: Meter | None = self
-        while each is not None:
-            if each.budget is not None:
-                yield each
-            each = each.parent
-
     def _add(self, kind: str, amount: float) -> None:
         each: Meter | None = self
         while each is not None:
             each.used[kind] = each.used.get(kind, 0) + amount
             each = each.parent
 
-    def _priced(self) -> bool:
-        return any(each.budget is not None and (each.budget.cost or each.budget.prices) for each in self._limited())
-
     def _prices(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for each in self._limited():
+        for each in self.limited:
             if each.budget is not None and each.budget.prices:
                 found = {**each.budget.prices, **found}
         return found
@@ -172,7 +165,7 @@ class Meter:
     def _require_price(self, model: Any) -> None:
         from runwell.models.prices import has_price
 
-        if any(each.budget is not None and each.budget.cost is not None for each in self._limited()):
+        if any(each.budget is not None and each.budget.cost is not None for each in self.limited):
             provider, name = _named(model)
             if not has_price(provider, name, self._prices()):
                 raise _no_price(provider, name)

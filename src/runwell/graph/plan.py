@@ -166,7 +166,10 @@ def plan_tasks(
     """
     if len(ended) == 1 and not blueprint.joins and not waiting:  # the usual case, in short
         targets, _ = routes_of(blueprint, *ended[0])
-        if len(targets) == 1 and type(target := targets[0]) is str:
+        if len(targets) == 1:
+            target = targets[0]
+            if isinstance(target, Send):
+                return [PlannedTask(f"{target.node}:{step}:0", target.node, True, target.arg)], {}
             return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}
     tasks: dict[str | int, PlannedTask] = {}  # a node's own task under its name, Sends under their numbers
     progress = {name: list(sources) for name, sources in joins.items()}
