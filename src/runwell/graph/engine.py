@@ -592,7 +592,7 @@ class Run:
                 after = None
             self.values = changed_values(self.values, changes) if after is None else after
         self.step += 1
-        routed = [*done, *await self.joint_routes(done)] if graph.joint else done
+        routed = await self.with_joint_routes(done) if graph.joint else done
         self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, routed, self.joins, waiting)
         if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
@@ -604,24 +604,35 @@ class Run:
         if "values" in self.modes:
             await self._emit("values", self._output())
 
-    async def joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
-        """Where conditional edges lead that look at the state after the whole step, once for all of a node's tasks."""
+    async def with_joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
+        """`done`, with where conditional edges lead that look at the state after the whole step.
+
+        They are asked once for all of a node's tasks.
+        """
+        joint = self.graph.joint
+        if len(done) == 1:
+            node, writes = done[0]
+            return [(node, [*writes, *await self._joint_route(node, writes)])] if node in joint else done
         routes: list[tuple[str, list[Write]]] = []
-        for node in (done[0][0],) if len(done) == 1 else dict.fromkeys(name for name, _ in done):
-            branch = self.graph.joint.get(node)
-            if branch is None:
-                continue
-            jumps = [target for name, writes in done if name == node for key, target in writes if key == JUMP]
-            if jumps:
-                if any(jump != jumps[0] for jump in jumps):
-                    raise InvalidUpdateError(
-                        f"Tasks of node {node!r} jump to different places in one step: {jumps!r:.300}.",
-                        hint="Let only one of them jump, or all to the same place.",
-                    )
-                continue
-            chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
-            routes.append((node, [(ROUTE, target) for target in self._chosen(node, branch, chosen)]))
-        return routes
+        for node in dict.fromkeys(name for name, _ in done):
+            if node in joint:
+                together = [write for name, writes in done if name == node for write in writes]
+                routes.append((node, await self._joint_route(node, together)))
+        return [*done, *routes]
+
+    async def _joint_route(self, node: str, writes: list[Write]) -> list[Write]:
+        """Where a node's conditional edge leads, if none of its tasks jumped."""
+        jumps = [target for name, target in writes if name == JUMP]
+        if jumps:
+            if any(jump != jumps[0] for jump in jumps):
+                raise InvalidUpdateError(
+                    f"Tasks of node {node!r} jump to different places in one step: {jumps!r:.300}.",
+                    hint="Let only one of them jump, or all to the same place.",
+                )
+            return []
+        branch = self.graph.joint[node]
+        chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
+        return [(ROUTE, target) for target in self._chosen(node, branch, chosen)]
 
     def check(self, changes: dict[str, tuple[Any, Any]], node: str) -> None:
         """A step's changes as a Pydantic state takes them; its validators may change the values in `changes`."""

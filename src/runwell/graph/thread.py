@@ -188,7 +188,7 @@ async def _change(
         for node, writes in done:
             if node not in jumped:
                 writes.extend(await run.branch_writes(node, run.values, run.base))
-        done.extend(await run.joint_routes(done))
+        done = await run.with_joint_routes(done)
         run.next, run.joins = plan_tasks(graph.blueprint, run.step + 2, done, run.joins)
     run.step += 1
     await run.save_checkpoint(
