@@ -1,4 +1,4 @@
-"""Tools in the dialects of providers: OpenAI (plain and strict), Anthropic, and plain JSON schema.
+"""Tools in the dialects of providers: OpenAI and Mistral (plain and strict), Anthropic, Gemini, and plain JSON schema.
 
 Whatever `describe` reads is taken, and what a provider runs itself passes as it is.
 """
@@ -11,18 +11,31 @@ from typing import Any
 
 from runwell.errors import UnsupportedByProvider
 from runwell.schemas.description import ToolDescription, describe, is_provider_tool
+from runwell.schemas.gemini import gemini_schema
+from runwell.schemas.mistral import mistral_schema
 from runwell.schemas.strict import strict_schema
 
 __all__ = [
     "convert_to_anthropic_tool",
+    "convert_to_gemini_tool",
     "convert_to_json_schema",
+    "convert_to_mistral_tool",
     "convert_to_openai_function",
     "convert_to_openai_tool",
     "function_definition",
 ]
 
-_OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_NAMES = {
+    "OpenAI": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
+    "Mistral": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
+    "Anthropic": (re.compile(r"[a-zA-Z0-9_-]{1,128}"), "letters, digits, '_' and '-', at most 128 of them"),
+    "Gemini": (
+        re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),
+        "a letter or '_' and then letters, digits, '_', '-', '.' and ':', at most 64 in all",
+    ),
+}
+_ALTERNATIVES = ("oneOf", "anyOf", "allOf", "enum", "not")
+_ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def function_definition(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
@@ -48,11 +61,8 @@ def convert_to_openai_function(tool: Any, *, strict: bool | None = None) -> dict
     argument, for what that subset cannot say.
     """
     said = describe(tool)
-    if not _OPENAI_NAME.fullmatch(said.name):
-        raise UnsupportedByProvider(
-            f"OpenAI takes no tool called {said.name!r}: letters, digits, '_' and '-', at most 64 of them.",
-            hint='Name it otherwise: @tool("name").',
-        )
+    _check_name("OpenAI", said)
+    _check_top("OpenAI", said)
     return _function(said, tool, strict)
 
 
@@ -64,16 +74,57 @@ def convert_to_openai_tool(tool: Any, *, strict: bool | None = None) -> dict[str
 
 
 def convert_to_anthropic_tool(tool: Any) -> dict[str, Any]:
-    """`{"name", "description", "input_schema"}`; a tool that the provider runs stays as it is."""
+    """`{"name", "description", "input_schema"}`; a tool that the provider runs stays as it is.
+
+    Raises UnsupportedByProvider, naming the argument, for what Anthropic does not take.
+    """
     if is_provider_tool(tool):
         return _as_it_is(tool)
     said = describe(tool)
-    if not _ANTHROPIC_NAME.fullmatch(said.name):
-        raise UnsupportedByProvider(
-            f"Anthropic takes no tool called {said.name!r}: letters, digits, '_' and '-', at most 128 of them.",
-            hint='Name it otherwise: @tool("name").',
-        )
+    _check_name("Anthropic", said)
+    _check_top("Anthropic", said)
+    for name in said.parameters["properties"]:
+        if not _ANTHROPIC_KEY.fullmatch(name):
+            raise UnsupportedByProvider(
+                f"Tool {said.name!r}: Anthropic takes no argument called {name!r}: ASCII letters, digits, '_', '.' and "
+                "'-', at most 64 of them.",
+                hint="Give the argument another name.",
+            )
     return {"name": said.name, "description": said.description, "input_schema": said.parameters}
+
+
+def convert_to_gemini_tool(tool: Any) -> dict[str, Any]:
+    """`{"name", "description", "parameters_json_schema"}`, one of the `function_declarations` that google-genai takes;
+    a tool that the provider runs stays as it is.
+
+    The schema holds the keywords that Gemini reads; others that narrow a value (a pattern, a length) are
+    left out, and the tool still checks them. Raises UnsupportedByProvider, naming the argument, for what it cannot say.
+    """
+    if is_provider_tool(tool):
+        return _as_it_is(tool)
+    said = describe(tool)
+    _check_name("Gemini", said)
+    declared: dict[str, Any] = {"name": said.name, "description": said.description}
+    if said.parameters["properties"] or "additionalProperties" in said.parameters:
+        declared["parameters_json_schema"] = gemini_schema(said.parameters, f"Tool {said.name!r}")
+    return declared
+
+
+def convert_to_mistral_tool(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
+    """`{"type": "function", "function": {"name", "description", "parameters"}}`; what the provider runs stays as it is.
+
+    `strict=True` closes every object, and raises UnsupportedByProvider, naming the argument, for one with free keys.
+    """
+    if is_provider_tool(tool):
+        return _as_it_is(tool)
+    said = describe(tool)
+    _check_name("Mistral", said)
+    function: dict[str, Any] = {"name": said.name, "description": said.description, "parameters": said.parameters}
+    if strict:
+        function["parameters"] = mistral_schema(said.parameters, f"Tool {said.name!r}")
+    if strict is not None:
+        function["strict"] = strict
+    return {"type": "function", "function": function}
 
 
 def convert_to_json_schema(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
@@ -81,6 +132,23 @@ def convert_to_json_schema(tool: Any, *, strict: bool | None = None) -> dict[str
     said = describe(tool)
     parameters = _strict(said) if strict else said.parameters
     return {"title": said.name, "description": said.description, **parameters}
+
+
+def _check_name(provider: str, said: ToolDescription) -> None:
+    pattern, rule = _NAMES[provider]
+    if not pattern.fullmatch(said.name):
+        raise UnsupportedByProvider(
+            f"{provider} takes no tool called {said.name!r}: {rule}.", hint='Name it otherwise: @tool("name").'
+        )
+
+
+def _check_top(provider: str, said: ToolDescription) -> None:
+    found = next((key for key in _ALTERNATIVES if key in said.parameters), None)
+    if found is not None:
+        raise UnsupportedByProvider(
+            f"Tool {said.name!r}: {provider} takes no {found!r} beside the arguments, at the top of the schema.",
+            hint="Put the alternatives under an argument of their own.",
+        )
 
 
 def _function(said: ToolDescription, tool: Any, strict: bool | None) -> dict[str, Any]:

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException
     from runwell.schemas.dialects import (
         convert_to_anthropic_tool,
+        convert_to_gemini_tool,
         convert_to_json_schema,
+        convert_to_mistral_tool,
         convert_to_openai_function,
         convert_to_openai_tool,
     )
@@ -45,7 +47,9 @@ _HOME = {
     "as_tools": "runwell.tools.toolbox",
     "convert_runnable_to_tool": "runwell.tools.runnable_tool",
     "convert_to_anthropic_tool": "runwell.schemas.dialects",
+    "convert_to_gemini_tool": "runwell.schemas.dialects",
     "convert_to_json_schema": "runwell.schemas.dialects",
+    "convert_to_mistral_tool": "runwell.schemas.dialects",
     "convert_to_openai_function": "runwell.schemas.dialects",
     "convert_to_openai_tool": "runwell.schemas.dialects",
     "create_schema_from_function": "runwell.tools.structured",
@@ -75,7 +79,9 @@ __all__ = [
     "as_tools",
     "convert_runnable_to_tool",
     "convert_to_anthropic_tool",
+    "convert_to_gemini_tool",
     "convert_to_json_schema",
+    "convert_to_mistral_tool",
     "convert_to_openai_function",
     "convert_to_openai_tool",
     "create_schema_from_function",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from runwell.schemas.description import describe
-from runwell.schemas.dialects import convert_to_openai_tool
+from runwell.schemas.dialects import function_definition
 
 __all__ = ["ToolCost", "tool_cost"]
 
@@ -30,7 +30,7 @@ def tool_cost(tools: Iterable[Any], model: Any = None) -> list[ToolCost]:
     count = getattr(model, "get_num_tokens", None)
     costs = []
     for each in tools:
-        offered = convert_to_openai_tool(each)
+        offered = function_definition(each)
         name = (
             describe(each).name
             if offered.get("type") == "function"

@@ -1,0 +1,145 @@
+"""Every shape of signature in every dialect, exactly (SEATS B7): `dialect_table.json`, or the base schema unchanged."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from runwell.errors import UnsupportedByProvider
+from runwell.tools import (
+    ProviderTool,
+    StructuredTool,
+    convert_to_anthropic_tool,
+    convert_to_gemini_tool,
+    convert_to_mistral_tool,
+    convert_to_openai_function,
+    tool,
+)
+
+sys.path.insert(0, str(Path(__file__).parent))
+from signature_shapes import TABLE
+
+DIALECTS: dict[str, Callable[[Any], Any]] = {
+    "openai": lambda tool: convert_to_openai_function(tool)["parameters"],
+    "openai strict": lambda tool: convert_to_openai_function(tool, strict=True)["parameters"],
+    "anthropic": lambda tool: convert_to_anthropic_tool(tool)["input_schema"],
+    "gemini": lambda tool: convert_to_gemini_tool(tool).get("parameters_json_schema"),
+    "mistral": lambda tool: convert_to_mistral_tool(tool)["function"]["parameters"],
+    "mistral strict": lambda tool: convert_to_mistral_tool(tool, strict=True)["function"]["parameters"],
+}
+# shape -> dialect -> the schema, or the words of the refusal; what is not there is the JSON schema itself
+EXPECTED = json.loads((Path(__file__).parent / "dialect_table.json").read_text(encoding="utf-8"))
+SHAPES = {f"{at:02} {getattr(each[0], '__name__', 'partial')}": each for at, each in enumerate(TABLE)}
+
+
+def test_the_table_is_of_these_shapes_and_dialects() -> None:
+    assert set(EXPECTED) == set(SHAPES)
+    assert {dialect for shape in EXPECTED.values() for dialect in shape} <= set(DIALECTS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_in_a_dialect(shape: str, dialect: str) -> None:
+    function, schema = SHAPES[shape]
+    made = StructuredTool.from_function(function, description="Does it.")
+    expected = EXPECTED[shape].get(dialect, schema)
+    if isinstance(expected, str):
+        with pytest.raises(UnsupportedByProvider) as refused:
+            DIALECTS[dialect](made)
+        assert refused.value.message == expected
+    else:
+        told = DIALECTS[dialect](made)
+        assert told == expected
+        assert told is None or jsonschema_rs.meta.is_valid(told)
+    assert made.json_schema() == schema  # a dialect is a copy
+
+
+def declared(schema: dict[str, Any], name: str = "run") -> dict[str, Any]:
+    return {"name": name, "description": "d", "parameters": {"type": "object", **schema}}
+
+
+RING = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Ring"}}, "required": ["next"]}
+TOO_MUCH_FOR_GEMINI = {
+    "a": {"not": {"type": "string"}},
+    "b.c": {"type": "object", "patternProperties": {"^x": {"type": "string"}}},
+    "d[]": {"allOf": [{"type": "string"}, {"minLength": 3}]},
+    "ring": {"$ref": "#/$defs/Ring"},
+    "when": {"if": {"type": "string"}, "then": {"minLength": 1}},
+}
+
+
+@pytest.mark.parametrize("path", TOO_MUCH_FOR_GEMINI)
+def test_what_gemini_cannot_say_is_refused_naming_provider_tool_and_argument(path: str) -> None:
+    part: dict[str, Any] = TOO_MUCH_FOR_GEMINI[path]
+    name, _, inner = path.partition(".")
+    if inner:
+        part = {"type": "object", "properties": {inner: part}}
+    elif name.endswith("[]"):
+        name, part = name[:-2], {"type": "array", "items": part}
+    given = declared({"properties": {name: part}, "required": [name], "$defs": {"Ring": RING}})
+    with pytest.raises(UnsupportedByProvider) as refused:
+        convert_to_gemini_tool(given)
+    assert "Tool 'run'" in refused.value.message
+    assert "Gemini" in refused.value.message
+    assert path in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"enum": ["a", None]}, {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}),
+        ({"enum": [1, "a"]}, {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "integer", "enum": [1]}]}),
+        ({"const": True}, {"type": "boolean"}),
+        ({"const": 7, "title": "N"}, {"type": "integer", "enum": [7]}),
+        ({"type": "number", "enum": [1, 2]}, {"type": "number", "enum": [1, 2]}),
+        ({"type": "number", "exclusiveMinimum": 0.5, "multipleOf": 0.1}, {"type": "number", "minimum": 0.5}),
+        ({"type": "integer", "exclusiveMaximum": 9}, {"type": "integer", "maximum": 8}),
+        ({"allOf": [{"type": "string"}], "description": "x"}, {"type": "string", "description": "x"}),
+        ({"oneOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ({"type": "string", "pattern": "^a", "format": "email"}, {"type": "string", "format": "email"}),
+    ],
+)
+def test_what_gemini_says_otherwise(part: dict[str, Any], told: dict[str, Any]) -> None:
+    made = convert_to_gemini_tool(declared({"properties": {"a": part}}))
+    assert made["parameters_json_schema"] == {"type": "object", "properties": {"a": told}}
+
+
+def test_alternatives_at_the_top_are_refused_by_those_who_take_none() -> None:
+    given = declared({"properties": {"a": {"type": "string"}}, "anyOf": [{"required": ["a"]}]})
+    for convert, provider in ((convert_to_openai_function, "OpenAI"), (convert_to_anthropic_tool, "Anthropic")):
+        with pytest.raises(UnsupportedByProvider, match=f"{provider} takes no 'anyOf'"):
+            convert(given)
+
+
+def test_an_argument_whose_name_anthropic_does_not_take_is_named() -> None:
+    with pytest.raises(UnsupportedByProvider, match="Anthropic takes no argument called 'größe'"):
+        convert_to_anthropic_tool(declared({"properties": {"größe": {"type": "integer"}}}))
+
+
+def test_names_of_tools() -> None:
+    assert convert_to_gemini_tool(declared({"properties": {}}, "files.read"))["name"] == "files.read"
+    for name in ("1st", "x" * 65):
+        with pytest.raises(UnsupportedByProvider, match="Gemini takes no tool called"):
+            convert_to_gemini_tool(declared({"properties": {}}, name))
+    with pytest.raises(UnsupportedByProvider, match="Mistral takes no tool called"):
+        convert_to_mistral_tool(declared({"properties": {}}, "files.read"))
+
+
+def test_a_tool_as_each_vendor_s_library_takes_it() -> None:
+    @tool
+    def weather(city: str) -> str:
+        """Get the weather."""
+        return city
+
+    mistral = pytest.importorskip("mistralai.client.models.function").Function
+    assert mistral.model_validate(convert_to_mistral_tool(weather, strict=True)["function"]).strict is True
+    google = pytest.importorskip("google.genai.types").FunctionDeclaration
+    assert google.model_validate(convert_to_gemini_tool(weather)).parameters_json_schema == weather.json_schema()
+    assert convert_to_gemini_tool(ProviderTool("google_search", {"google_search": {}}))["type"] == "google_search"
+    assert convert_to_mistral_tool({"type": "web_search"}) == {"type": "web_search"}
