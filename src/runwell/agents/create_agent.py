@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypedDict, get_type_hints
 
 from typing_extensions import is_typeddict
@@ -279,7 +280,7 @@ def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
 
 def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -> StateGraph[Any]:
     """The nodes there are for these parts, and nothing else."""
-    state = _typed("AgentState", {**keys, **get_type_hints(Ledger, include_extras=True)})
+    state = _typed("AgentState", {**keys, **_hints(Ledger)})
     own = ("structured_response", "stopped")
     given = {name: hint for name, hint in keys.items() if name not in own and not mark_of(hint).input}
     told = {name: hint for name, hint in keys.items() if not mark_of(hint).output}
@@ -328,13 +329,18 @@ def _typed(name: str, keys: Mapping[str, Any]) -> type:
     return make(name, dict(keys), total=False)  # type: ignore[no-any-return]
 
 
+@lru_cache(maxsize=256)
+def _hints(schema: type) -> dict[str, Any]:
+    return get_type_hints(schema, include_extras=True)
+
+
 def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:
     """The state's keys with their annotations: the agent's own, the middlewares', the caller's."""
     keys: dict[str, Any] = {}
     for schema in (AgentState, *(each.state_schema for each in setup.middleware), state_schema):
         if schema is None:
             continue
-        keys.update(get_type_hints(schema, include_extras=True))
+        keys.update(_hints(schema))
     for name in PRIVATE:
         keys.pop(name, None)
     return keys

@@ -61,7 +61,7 @@ def _inside(action: Any) -> Any:
 
 def state_annotation(action: Any, known: type) -> type | None:
     """The class that a function says its state is of, where that is a schema and not the one that is `known`."""
-    if not (inspect.isfunction(action) or inspect.ismethod(action)):
+    if not (inspect.isfunction(action) or inspect.ismethod(action)) or is_flow(action):
         return None
     parameters = inspect.signature(action).parameters
     name = next(iter(parameters), None)

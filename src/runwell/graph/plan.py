@@ -140,16 +140,19 @@ def _reduced(channel: Channel, current: Any, value: Any, node: str) -> Any:
         raise
 
 
-def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[list[str | Send], bool]:
+def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[Sequence[str | Send], bool]:
     """Where a task leads, and whether by its edges: a jump replaces them."""
-    targets: list[str | Send] = [*blueprint.edges.get(node, ())]
+    edges = blueprint.edges.get(node, ())
+    routes: list[str | Send] = []
     jumps: list[str | Send] = []
     for name, target in writes:
         if name == ROUTE:
-            targets.append(target)
+            routes.append(target)
         elif name == JUMP:
             jumps.append(target)
-    return (jumps, False) if jumps else (targets, True)
+    if jumps:
+        return jumps, False
+    return [*edges, *routes] if routes else edges, True
 
 
 def plan_tasks(

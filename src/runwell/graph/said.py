@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from runwell.effects import is_flow
 from runwell.ports.command import Command
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _annotated(function: Any, inside: Any = None) -> Iterator[str]:
     function = getattr(function, "func", function)
     if not hasattr(function, "__annotations__"):
         function = getattr(function, "__call__", None)  # noqa: B004
-    if "return" not in (getattr(function, "__annotations__", None) or ()):
+    if "return" not in (getattr(function, "__annotations__", None) or ()) or is_flow(function):
         return
     try:
         hint = get_type_hints(function).get("return")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 from runwell.drivers.colour import is_async
@@ -143,8 +143,15 @@ def hook_config(*, can_jump_to: Sequence[str] = ()) -> Callable[[Any], Any]:
 
 def _written(owner: AgentMiddleware, name: str) -> Any:
     """The hook if the middleware's class (or the object) has its own, else None."""
-    own = inspect.getattr_static(owner, name, None)
-    return getattr(owner, name) if own is not None and own is not getattr(AgentMiddleware, name, None) else None
+    own = getattr(owner, "__dict__", {}).get(name) is not None or _has_own(cast("Any", type(owner)), name)
+    return getattr(owner, name) if own else None
+
+
+@lru_cache(maxsize=2048)
+def _has_own(cls: Any, name: str) -> bool:
+    """Whether a class of middleware has a hook that is not the base's. What `__getattr__` makes up is not asked for."""
+    found = next((vars(each)[name] for each in cls.__mro__ if name in vars(each)), None)
+    return found is not None and found is not vars(AgentMiddleware).get(name)
 
 
 def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Hook]:
