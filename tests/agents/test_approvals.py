@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runwell.agents import create_agent
-from runwell.agents.middleware import HumanInTheLoopMiddleware, after_model
-from runwell.errors import InvalidInput, InvalidResume, NoCheckpointer
+from runwell.agents.middleware import HumanInTheLoopMiddleware, after_model, before_model
+from runwell.errors import InvalidInput, InvalidResume, InvalidUpdateError, NoCheckpointer
 from runwell.graph import Command
 from runwell.messages import AIMessage, HumanMessage
 from runwell.persistence import InMemorySaver
@@ -87,18 +87,43 @@ def test_d10_decisions_may_be_a_complete_list_in_the_order_asked(run: Any, threa
     assert contents(result) == {"d": "deleted /tmp/x"}
 
 
-def test_agent_01_agent_02_a_rejected_call_never_runs_and_the_others_do(run: Any, thread: Any) -> None:
+@pytest.mark.parametrize("first", ["the gate", "the jump"])
+def test_agent_01_agent_02_a_rejected_call_never_runs_and_the_others_do(run: Any, thread: Any, first: str) -> None:
     @after_model(can_jump_to=["tools"])
     def push(state: Any, runtime: Any) -> Any:
-        return {"jump_to": "tools"} if False else None
+        return {"jump_to": "tools"} if any(getattr(m, "tool_calls", None) for m in state["messages"][-2:]) else None
 
-    agent, model = gated(BOTH, middleware=[push])
+    gate = HumanInTheLoopMiddleware({"delete": True})
+    order = [push, gate] if first == "the gate" else [gate, push]  # hooks after the model run in reverse
+    agent, model = gated(BOTH, middleware=order, approvals="off")
     run.invoke(agent, GO, thread)
     result = run.invoke(agent, decide(d={"type": "reject", "message": "keep it"}), thread)
     assert ran == [("calc", 1, 2)]
     assert "keep it" in contents(result)["d"] and contents(result)["c"] == "3"
     assert next(m for m in result["messages"] if m.type == "tool" and m.tool_call_id == "d").status == "error"
     assert len(model.requests) == 2
+
+
+def test_agent_01_a_jump_to_the_tools_before_the_model_is_reviewed_too(run: Any, thread: Any) -> None:
+    @before_model(can_jump_to=["tools"])
+    def push(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "tools"} if getattr(state["messages"][-1], "tool_calls", None) else None
+
+    agent, _ = gated(middleware=[push])
+    [question] = run.invoke(agent, {"messages": [HumanMessage("go"), ONE]}, thread)["__interrupt__"]
+    assert question.value["action_requests"][0]["id"] == "d" and ran == []
+    result = run.invoke(agent, decide(d={"type": "approve"}), thread)
+    assert contents(result) == {"d": "deleted /tmp/x"}
+
+
+def test_a_jump_to_the_tools_with_no_open_call_is_refused(run: Any, thread: Any) -> None:
+    @before_model(can_jump_to=["tools"])
+    def push(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "tools"}
+
+    agent, _ = gated(middleware=[push], approvals="off")
+    with pytest.raises(InvalidUpdateError, match="no tool call is open"):
+        run.invoke(agent, GO, thread)
 
 
 def test_d10_respond_answers_in_the_tools_place(run: Any, thread: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from runwell.agents import AgentMiddleware, create_agent
 from runwell.agents.middleware import (
+    AutoModeMiddleware,
     ClearToolUsesEdit,
     ContextEditingMiddleware,
     FilesystemFileSearchMiddleware,
@@ -83,8 +84,14 @@ def selecting() -> Strict:
     return Strict(responses=[AIMessage("", tool_calls=[call])], cycle=True)
 
 
+def judged(request: Any) -> str:
+    """A policy with all three verdicts."""
+    return {"look": "ask", "shaky": "allow"}.get(request.tool_call["name"], "deny")
+
+
 MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "approval": lambda: HumanInTheLoopMiddleware({"look": True}),
+    "auto mode": lambda: AutoModeMiddleware(judge=judged),
     "clearing": lambda: ContextEditingMiddleware([ClearToolUsesEdit(trigger=1, keep=1, clear_tool_inputs=True)]),
     "emulator": lambda: LLMToolEmulator(tools=["shaky"], model=calm("emulated")),
     "fallback": lambda: ModelFallbackMiddleware(calm()),

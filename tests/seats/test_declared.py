@@ -12,6 +12,7 @@ import pytest
 from runwell.agents import create_agent, middleware
 from runwell.agents.middleware import (
     AgentMiddleware,
+    AutoModeMiddleware,
     ClearToolUsesEdit,
     ContextEditingMiddleware,
     FilesystemFileSearchMiddleware,
@@ -148,6 +149,15 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
             "D14": ("code", "every message that leaves for a model (the copy; the history stays); what the model"),
             "D15": ("code", "email: masked but for a part"),
             "D16": ("code", "email: Nothing of it in the model's answer, in any mode; tools' results as they are"),
+        },
+    ),
+    (
+        "auto mode",
+        lambda: AutoModeMiddleware(model(), unjudged=["add"]),
+        {
+            "D1": ("model", "Each call but add is judged by a policy"),
+            "D9": ("model", "destructive tools unless it denies them: a person is asked"),
+            "D10": ("human", "what the policy leaves open"),
         },
     ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),

@@ -297,7 +297,7 @@ def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -
     entry = loop
     for name in ("before_agent", "before_model", "after_model", "after_agent"):
         if hooks[name]:
-            jumps = {setup.place(jump) for hook in hooks[name] for jump in hook.jumps}
+            jumps = {setup.place(jump, name) for hook in hooks[name] for jump in hook.jumps}
             graph.add_node(name, hook_node(setup, name), destinations=tuple(sorted(jumps)), quiet=True)
     if hooks["before_agent"]:
         graph.add_edge("before_agent", loop)

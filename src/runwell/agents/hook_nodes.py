@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runwell.agents.history import open_calls
 from runwell.agents.middleware.middleware import Hook
+from runwell.agents.routing import sends
 from runwell.agents.setup import Setup
 from runwell.effects import Call, flow
 from runwell.errors import InvalidUpdateError
@@ -24,6 +26,7 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
     async def run_hooks(task: Task) -> Any:
         writes: list[Write] = []
         state = task.values
+        to_tools: Hook | None = None
         for hook in hooks:
             if hook.flow is not None:
                 update = await hook.flow(state, task.runtime)
@@ -35,8 +38,12 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
             if changed:
                 writes.extend(changed)
                 state = {**state, **{k: new for k, (_, new) in _changes(task, state, name, changed).items()}}
-            if jump is not None:
-                return [_as_update(writes), Command(goto=setup.place(jump))]
+            if jump == "tools" and name == "after_model":
+                to_tools = hook  # where the agent is going; the hooks after it have their say about the calls first
+            elif jump is not None:
+                return [_as_update(writes), _way(setup, hook, name, jump, state)]
+        if to_tools is not None and open_calls(state["messages"]):
+            return [_as_update(writes), _way(setup, to_tools, name, "tools", state)]
         return _as_update(writes)
 
     run_hooks.__name__ = run_hooks.__qualname__ = name
@@ -45,6 +52,20 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
 
 def _changes(task: Task, state: dict[str, Any], name: str, writes: list[Write]) -> dict[str, tuple[Any, Any]]:
     return apply_writes(task.run.graph.channels, state, [(name, writes)])
+
+
+def _way(setup: Setup, hook: Hook, name: str, jump: str, state: dict[str, Any]) -> Command[Any]:
+    """A jump as a Command; one to the tools runs the calls that are open, and those only."""
+    place = setup.place(jump, name)
+    if place != "tools":
+        return Command(goto=place)
+    calls = open_calls(state.get("messages") or ())
+    if not calls:
+        raise InvalidUpdateError(
+            f"{hook.owner.name}.{name} jumps to 'tools', and no tool call is open.",
+            hint="Jump there only when the newest AI message has calls that nothing has answered.",
+        )
+    return Command(goto=sends(setup, state, calls))
 
 
 def _as_update(writes: list[Write]) -> Any:

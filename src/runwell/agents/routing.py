@@ -11,7 +11,7 @@ from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Send
 
-__all__ = ["after_model", "after_tools"]
+__all__ = ["after_model", "after_tools", "sends"]
 
 
 def after_model(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
@@ -38,7 +38,7 @@ def _after_model(setup: Setup, state: Mapping[str, Any]) -> Way:
         return setup.loop, "the model has not spoken"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending and setup.has_tools:
-        return _sends(setup, state, pending), "calls are open"
+        return sends(setup, state, pending), "calls are open"
     again = (state.get("ledger") or {}).get("ask_again")
     if state.get("structured_response") is not None and not again:
         return setup.end, "the structured answer is there"
@@ -61,7 +61,7 @@ def _after_tools(setup: Setup, state: Mapping[str, Any]) -> Way:
         return setup.loop, "the history was cleared"
     pending = [call for call in reply.tool_calls if call["id"] not in answered]
     if pending:
-        return _sends(setup, state, pending), "calls are open"
+        return sends(setup, state, pending), "calls are open"
     if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
         return setup.end, "the structured answer is there"
     answers = _answers(state)
@@ -99,7 +99,7 @@ def _is(setup: Setup, state: Mapping[str, Any], call: Mapping[str, Any], trait: 
     return bool(lent[trait] if lent is not None else getattr(setup.local.get(call["name"]), trait, False))
 
 
-def _sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
+def sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
     """Side by side, but an exclusive tool's call by itself, after the others."""
     together = [call for call in calls if not _is(setup, state, call, "exclusive")]
     return [Send("tools", call) for call in (together or calls[:1])]

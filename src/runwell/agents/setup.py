@@ -82,9 +82,10 @@ class Setup:
         """Where a run that finishes goes."""
         return "after_agent" if self.hooks["after_agent"] else "__end__"
 
-    def place(self, jump: str) -> str:
-        """The node a hook's `jump_to` means."""
-        return {"model": self.loop, "tools": "tools", "end": self.end}[jump]
+    def place(self, jump: str, hook: str) -> str:
+        """The node that `jump_to` of such a hook means. To the tools the way is past the hooks that review calls."""
+        reviewed = self.hooks["after_model"] and hook != "after_model"
+        return {"model": self.loop, "tools": "after_model" if reviewed else "tools", "end": self.end}[jump]
 
 
 def settings_key(settings: Mapping[str, Any]) -> Any:

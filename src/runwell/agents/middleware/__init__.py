@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runwell.agents.middleware.auto_mode import AutoModeMiddleware, AutoModeState
     from runwell.agents.middleware.context_editing import ClearToolUsesEdit, ContextEdit, ContextEditingMiddleware
     from runwell.agents.middleware.decorators import (
         after_agent,
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentMiddleware",
     "AgentState",
+    "AutoModeMiddleware",
+    "AutoModeState",
     "BubblewrapPolicy",
     "ClearToolUsesEdit",
     "CodexPolicy",
@@ -147,6 +150,8 @@ __all__ = [
 _HOME = {
     "AgentMiddleware": "middleware.middleware",
     "AgentState": "state",
+    "AutoModeMiddleware": "middleware.auto_mode",
+    "AutoModeState": "middleware.auto_mode",
     "BubblewrapPolicy": "middleware.shell_tool",
     "ClearToolUsesEdit": "middleware.context_editing",
     "CodexPolicy": "middleware.shell_tool",

@@ -45,7 +45,7 @@ def execution(at: Facts) -> Iterator[Held]:
     yield Held(
         "E5",
         f"{'All' if most is None else f'Up to {most}'} side by side; alone: {named(alone)}.",
-        "runwell.agents.routing:_sends",
+        "runwell.agents.routing:sends",
         status=here,
     )
     stopped = at.setup.limits.on_sibling_failure == "cancel"
