@@ -30,16 +30,21 @@ _LIMIT_AND_SIZE = (
     re.compile(
         r"(?P<size>\d+) tokens.*?(?:context size|context length|context window)\D{0,20}(?P<limit>\d+)", re.I | re.S
     ),
+    re.compile(r"(?P<size>\d+) tokens > (?P<limit>\d+)", re.I),
 )
 _KINDS = {
     "server_error": 500,
+    "api_error": 500,
+    "timeout_error": 504,
     "overloaded_error": 529,
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
     "insufficient_quota": 429,
     "authentication_error": 401,
     "invalid_request_error": 400,
+    "permission_error": 403,
     "not_found_error": 404,
+    "request_too_large": 413,
 }
 
 

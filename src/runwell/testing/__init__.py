@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.caches import CacheSuite
+    from runwell.testing.chat_models import ChatModelSuite
     from runwell.testing.effects import EnumeratingDriver, Killed, kills
+    from runwell.testing.embeddings import EmbeddingsSuite
     from runwell.testing.models import (
         DeterministicFakeEmbedding,
         FakeChatModel,
@@ -23,12 +25,18 @@ if TYPE_CHECKING:
     from runwell.testing.savers import CheckpointSaverSuite
     from runwell.testing.stores import StoreSuite
     from runwell.testing.trajectory import Trajectory, match_trajectory
+    from runwell.testing.wire.said import Asked, Call, Said, WireDialect
+    from runwell.testing.wire.server import WireServer
 
 # one line per name, so that each room's names can be added without touching another's
 _HOME = {
+    "Asked": "runwell.testing.wire.said",
     "CacheSuite": "runwell.testing.caches",
+    "Call": "runwell.testing.wire.said",
+    "ChatModelSuite": "runwell.testing.chat_models",
     "CheckpointSaverSuite": "runwell.testing.savers",
     "DeterministicFakeEmbedding": "runwell.testing.models",
+    "EmbeddingsSuite": "runwell.testing.embeddings",
     "EnumeratingDriver": "runwell.testing.effects",
     "FakeChatModel": "runwell.testing.models",
     "FakeEmbeddings": "runwell.testing.models",
@@ -40,17 +48,24 @@ _HOME = {
     "ParrotFakeChatModel": "runwell.testing.models",
     "PostgresServer": "runwell.testing.postgres",
     "RedisServer": "runwell.testing.redis",
+    "Said": "runwell.testing.wire.said",
     "SaverThreadsSuite": "runwell.testing.saver_threads",
     "StoreSuite": "runwell.testing.stores",
     "Trajectory": "runwell.testing.trajectory",
+    "WireDialect": "runwell.testing.wire.said",
+    "WireServer": "runwell.testing.wire.server",
     "kills": "runwell.testing.effects",
     "match_trajectory": "runwell.testing.trajectory",
 }
 
 __all__ = [
+    "Asked",
     "CacheSuite",
+    "Call",
+    "ChatModelSuite",
     "CheckpointSaverSuite",
     "DeterministicFakeEmbedding",
+    "EmbeddingsSuite",
     "EnumeratingDriver",
     "FakeChatModel",
     "FakeEmbeddings",
@@ -62,9 +77,12 @@ __all__ = [
     "ParrotFakeChatModel",
     "PostgresServer",
     "RedisServer",
+    "Said",
     "SaverThreadsSuite",
     "StoreSuite",
     "Trajectory",
+    "WireDialect",
+    "WireServer",
     "kills",
     "match_trajectory",
 ]

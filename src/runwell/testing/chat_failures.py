@@ -1,0 +1,253 @@
+"""The half of the chat models' suite where the other end fails, and what the caller is told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from runwell.errors import (
+    ContextOverflow,
+    InvalidHistory,
+    InvalidInput,
+    ModelAuthenticationError,
+    ModelBadRequest,
+    ModelConnectionError,
+    ModelError,
+    ModelNotFound,
+    ModelOverloaded,
+    ModelRateLimitError,
+    ModelTimeout,
+)
+from runwell.messages.message import HumanMessage, RemoveMessage
+from runwell.testing.chat_wire import ChatWire, Colour
+from runwell.testing.savers import raises
+
+__all__ = ["ChatModelFailures"]
+
+
+class ChatModelFailures(ChatWire):
+    """Refusals, broken connections, silence, and callers that leave."""
+
+    a_passing_failure_is_tried_again_cases: ClassVar[Mapping[str, Any]] = {
+        str(status): (status, kind)
+        for status, kind in (
+            (429, ModelRateLimitError),
+            (500, ModelOverloaded),
+            (503, ModelOverloaded),
+            (529, ModelOverloaded),
+        )
+    }
+
+    def test_a_passing_failure_is_tried_again(self, colour: Colour, case: Any) -> None:
+        status, kind = case
+        self.wire.fail(status, "busy")
+        self.wire.say("Hello.")
+        assert colour.invoke(self.model(), "Hi").text == "Hello."
+        assert len(self.wire.requests) == 2
+        for _ in range(3):
+            self.wire.fail(status, "busy")
+        with raises(kind) as caught:
+            colour.invoke(self.model(max_retries=2), "Hi")
+        assert caught[0].status == status  # type: ignore[attr-defined]
+        assert "busy" in str(caught[0])
+        assert len(self.wire.requests) == 5, "no retries but ours"
+
+    what_cannot_pass_is_not_tried_again_cases: ClassVar[Mapping[str, Any]] = {
+        str(status): (status, kind)
+        for status, kind in (
+            (400, ModelBadRequest),
+            (401, ModelAuthenticationError),
+            (403, ModelAuthenticationError),
+            (404, ModelNotFound),
+        )
+    }
+
+    def test_what_cannot_pass_is_not_tried_again(self, colour: Colour, case: Any) -> None:
+        status, kind = case
+        self.wire.fail(status, "no such thing")
+        with raises(ModelError) as caught:
+            colour.invoke(self.model(), "Hi")
+        assert type(caught[0]) is kind
+        assert "no such thing" in str(caught[0])
+        assert len(self.wire.requests) == 1
+
+    def test_e8_retry_after_is_waited_out(self, colour: Colour) -> None:
+        """E8"""
+        self.wire.fail(429, "slow down", retry_after="0.08")
+        self.wire.say("Hello.")
+        started = time.monotonic()
+        assert colour.invoke(self.model(), "Hi").text == "Hello."
+        assert time.monotonic() - started >= 0.08
+
+    def test_e8_a_wait_too_long_is_the_callers_to_decide(self, colour: Colour) -> None:
+        """E8"""
+        self.wire.fail(429, "come back in an hour", retry_after="3600")
+        with raises(ModelRateLimitError) as caught:
+            colour.invoke(self.model(), "Hi")
+        assert caught[0].retry_after == 3600  # type: ignore[attr-defined]
+        assert len(self.wire.requests) == 1
+
+    def test_a_stream_is_tried_again_before_its_first_chunk(self, colour: Colour) -> None:
+        self.wire.fail(503, "busy")
+        self.wire.say("Hello.")
+        assert "".join(chunk.text for chunk in colour.stream(self.model(), "Hi")) == "Hello."
+        assert len(self.wire.requests) == 2
+
+    def test_f3_a_conversation_too_long(self, colour: Colour) -> None:
+        """F3"""
+        status, body = self.dialect.too_long(9000, 8192)
+        self.wire.json(body, status)
+        with raises(ContextOverflow) as caught:
+            colour.invoke(self.model(), "Hi")
+        assert caught[0].over == 808  # type: ignore[attr-defined]
+        assert len(self.wire.requests) == 1
+
+    def test_f2_no_answer_in_time(self, colour: Colour) -> None:
+        """F2"""
+        for call in (colour.invoke, colour.stream):
+            self.wire.hang()
+            with raises(ModelTimeout):
+                call(self.model(timeout=0.1, max_retries=0), "Hi")
+        assert not self.wire.outwaited.is_set(), "the client waited until the server gave up"
+
+    def test_f2_a_stream_that_goes_silent(self, colour: Colour) -> None:
+        """F2"""
+        self.wire.events(*self._begun("Hel"), then="hang")
+        chunks: list[Any] = []
+        with raises(ModelTimeout):
+            colour.stream(self.model(stream_idle_timeout=0.15), "Hi", into=chunks)
+        assert [chunk.text for chunk in chunks if chunk.text] == ["Hel"]
+        assert not self.wire.outwaited.is_set(), "the client waited until the server gave up"
+
+    def test_a_slow_reader_is_no_silent_server(self) -> None:
+        self.wire.say(pieces=["Hel", "lo."])
+        texts = []
+        for chunk in self.model(stream_idle_timeout=0.05).stream("Hi"):
+            texts.append(chunk.text)
+            time.sleep(0.07)
+        assert "".join(texts) == "Hello."
+
+    def test_the_connection_breaks_in_a_stream(self, colour: Colour) -> None:
+        self.wire.events(*self._begun("Hel"), then="cut")
+        chunks: list[Any] = []
+        with raises(ModelConnectionError):
+            colour.stream(self.model(), "Hi", into=chunks)
+        assert [chunk.text for chunk in chunks if chunk.text] == ["Hel"]
+        assert len(self.wire.requests) == 1, "what the reader has seen is not asked for again"
+
+    def test_a_stream_that_ends_too_early_is_no_answer(self, colour: Colour) -> None:
+        self.wire.events(*self._begun("Hel"))
+        with raises(ModelConnectionError):
+            colour.stream(self.model(), "Hi")
+
+    def test_nobody_listens(self, colour: Colour) -> None:
+        with raises(ModelConnectionError) as caught:
+            colour.invoke(self.make_model(f"http://127.0.0.1:9{self.dialect.prefix}", max_retries=0), "Hi")
+        assert "127.0.0.1:9" in str(caught[0])
+
+    an_answer_that_is_none_cases: ClassVar[Mapping[str, str]] = {
+        "cut": '{"id": [',
+        "page": "<html>Gateway</html>",
+        "list": "[]",
+        "nothing": "{}",
+    }
+
+    def test_an_answer_that_is_none(self, colour: Colour, case: str) -> None:
+        self.wire.json(case)
+        with raises(ModelError):
+            colour.invoke(self.model(max_retries=0), "Hi")
+        self.wire.json(case)
+        self.wire.say("Hello.")
+        assert colour.invoke(self.model(), "Hi").text == "Hello.", "a proxy's hiccup passes"
+
+    def test_bad_input_never_reaches_the_network(self, colour: Colour) -> None:
+        with raises(InvalidInput):
+            colour.invoke(self.model(), [])
+        with raises(InvalidHistory) as caught:
+            colour.invoke(self.model(), [HumanMessage("Hi"), RemoveMessage(id="1")])
+        assert "Message 1" in str(caught[0])
+        with raises(InvalidInput):
+            self.model(temprature=1)
+        assert self.wire.requests == []
+
+    def test_the_key_is_shown_nowhere(self) -> None:
+        lines: list[str] = []
+
+        class Lines(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                lines.append(record.getMessage())
+
+        handler, root = Lines(), logging.getLogger()
+        level = root.level
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        try:
+            model = self.model()
+            errors: list[BaseException] = []
+            for call in (model.invoke, lambda said: asyncio.run(model.ainvoke(said))):
+                self.wire.fail(401, f"Incorrect API key provided: {self.key}")
+                with raises(ModelAuthenticationError) as caught:
+                    call("Hi")
+                errors += caught
+            shown = [
+                repr(model),
+                repr(model.bind(stop=["x"])),
+                str(vars(model)),
+                str(model._identifying_params),
+                *lines,
+            ]
+            for error in errors:
+                shown += ["".join(traceback.format_exception(error)), repr(error.args)]
+        finally:
+            root.removeHandler(handler)
+            root.setLevel(level)
+        for text in shown:
+            assert self.key not in text
+
+    # -- callers that leave
+
+    def test_leaving_a_stream_ends_the_call(self) -> None:
+        self.wire.events(*self._begun("Hel"), then="flood")
+        stream = self.model().stream("Hi")
+        assert any(chunk.text for chunk in stream)
+        stream.close()
+        assert self.wire.gone.wait(10), "the server still writes to somebody"
+
+    def test_leaving_an_async_stream_ends_the_call(self) -> None:
+        self.wire.events(*self._begun("Hel"), then="flood")
+
+        async def read_one() -> None:
+            stream = self.model().astream("Hi")
+            async for chunk in stream:
+                if chunk.text:
+                    await stream.aclose()
+                    return
+
+        asyncio.run(read_one())
+        assert self.wire.gone.wait(10), "the server still writes to somebody"
+
+    def test_a_cancelled_call_ends_at_once(self) -> None:
+        self.wire.hang()
+
+        async def cancel() -> None:
+            call = asyncio.ensure_future(self.model().ainvoke("Hi"))
+            while not self.wire.requests:
+                await asyncio.sleep(0.005)
+            call.cancel()
+            await call
+
+        with raises(asyncio.CancelledError):
+            asyncio.run(cancel())
+        assert not self.wire.outwaited.is_set()
+
+    def _begun(self, text: str) -> list[Any]:
+        """The events of an answer up to its first piece of text."""
+        from runwell.testing.wire.said import Said
+
+        events = self.dialect.events(Said(pieces=[text, "?"]))
+        place = next(place for place, event in enumerate(events) if text in str(event))
+        return events[: place + 1]

@@ -1,0 +1,34 @@
+"""Providers on this machine: servers that speak their APIs and answer what a test scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.testing.wire.anthropic import AnthropicDialect
+    from runwell.testing.wire.openai import OpenAIDialect
+    from runwell.testing.wire.said import Asked, Call, Said, WireDialect
+    from runwell.testing.wire.server import WireServer
+
+_HOME = {
+    "AnthropicDialect": "runwell.testing.wire.anthropic",
+    "Asked": "runwell.testing.wire.said",
+    "Call": "runwell.testing.wire.said",
+    "OpenAIDialect": "runwell.testing.wire.openai",
+    "Said": "runwell.testing.wire.said",
+    "WireDialect": "runwell.testing.wire.said",
+    "WireServer": "runwell.testing.wire.server",
+}
+
+__all__ = ["AnthropicDialect", "Asked", "Call", "OpenAIDialect", "Said", "WireDialect", "WireServer"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
