@@ -203,3 +203,47 @@ def test_a_run_manager_hands_its_run_on():
     manager = AsyncRunManager(run)
     RunnableLambda(len).invoke("x", {"callbacks": manager.get_child()})
     assert parents == [run.run_id]
+
+
+def test_a_message_is_written_once_in_a_run(tmp_path, driver):
+    """A trace grows with what is said, not with its square."""
+    from runwell.messages import AIMessage, HumanMessage
+
+    def talk(turns):
+        def step(history):
+            inner = RunnableLambda(lambda given: [*given, AIMessage("x" * 1000, id=f"a{len(given)}")], name="inner")
+            for _ in range(turns):
+                history = inner.invoke(history)
+            return history
+
+        path = tmp_path / f"{turns}.jsonl"
+        with JsonlTrace(path, redact=None) as trace:
+            driver.invoke(RunnableLambda(step), [HumanMessage("hi", id="h")], {"callbacks": [trace]})
+        return path
+
+    assert talk(40).stat().st_size < 4.5 * talk(10).stat().st_size
+    first, inner, told, *_, last = lines(talk(10))
+    assert [message["content"] for message in first["inputs"]] == ["hi"]
+    assert inner["inputs"] == [{"again": 1, "to": "h"}]
+    assert [message.get("id") or message for message in told["outputs"]] == [{"again": 1, "to": "h"}, "a1"]
+    assert last["outputs"] == [{"again": 11, "to": "a10"}]
+
+
+def test_a_message_that_changed_is_written_anew_and_so_is_one_of_another_run(tmp_path, driver):
+    from runwell.messages import HumanMessage
+
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path, redact=None) as trace:
+        edit = RunnableLambda(lambda given: [given[0].model_copy(update={"content": "edited"})], name="edit")
+        asked = [HumanMessage("said", id="h")]
+        for _ in range(2):
+            driver.invoke(edit, asked, {"callbacks": [trace]})
+    told = [line.get("inputs") or line["outputs"] for line in lines(path)]
+    assert [each[0]["content"] for each in told] == ["said", "edited", "said", "edited"]
+
+
+def test_text_that_has_no_utf_8_is_written_as_an_escape(tmp_path, driver):
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path, redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda text: text), "half \ud83d", {"callbacks": [trace]})
+    assert [line.get("inputs") or line["outputs"] for line in lines(path)] == ["half \ud83d"] * 2

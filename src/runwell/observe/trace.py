@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, Self
+
+from pydantic_core import to_json
 
 from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
@@ -24,8 +26,10 @@ class JsonlTrace:
 
     `redact` has to be said: a function that every piece of content passes through, or None to write it as it is.
     Lines: `event` (start, end, error, retry, decision, custom), `time` (seconds since the epoch), `run_id`,
-    `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. The file is
-    readable by its owner only. Safe from several threads at once; nothing is kept in memory.
+    `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. A message is
+    written once in a run and the runs inside it; where a list has it again, `{"again": 97, "to": id}` stands for so
+    many of them, up to the one with that id. So a trace grows with what is said, not with its square. The file is
+    readable by its owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
     """
 
     raise_error = False
@@ -35,10 +39,12 @@ class JsonlTrace:
     def __init__(self, path: str | os.PathLike[str], *, redact: Redact | None) -> None:
         self.path = Path(path)
         self.redact = redact
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._written: dict[Any, dict[str, Any]] = {}
+        """The messages that were written, by id, for each run under way; a run has them in common with those inside."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._file: TextIO = os.fdopen(descriptor, "a", encoding="utf-8")
+        self._file = os.fdopen(descriptor, "ab", buffering=0)  # a line that was written stays written
 
     def handle(self, event: Event) -> None:
         """Write a line."""
@@ -46,23 +52,35 @@ class JsonlTrace:
         if describe is None:
             return
         run = event.run
-        line = {
-            "event": "",
-            "time": round(event.time, 6),
-            "run_id": str(run.run_id),
-            "parent_id": str(run.parent_id) if run.parent_id is not None else None,
-            "name": run.name,
-            "kind": run.kind,
-            **describe(event, self._content),
-        }
-        text = json.dumps(line, ensure_ascii=False, default=plain)
-        with self._lock:
-            if not self._file.closed:
-                self._file.write(text + "\n")
-                self._file.flush()
+        with self._lock:  # the order of lines is the order in which messages are first written
+            if self._file.closed:
+                return
+            written = self._written_in(event)
+            line = {
+                "event": "",
+                "time": round(event.time, 6),
+                "run_id": str(run.run_id),
+                "parent_id": str(run.parent_id) if run.parent_id is not None else None,
+                "name": run.name,
+                "kind": run.kind,
+                **describe(event, lambda value: self._content(value, written)),
+            }
+            self._file.write(_json(line) + b"\n")
 
-    def _content(self, value: Any) -> Any:
-        return self.redact(plain_tree(value)) if self.redact is not None else plain_tree(value)
+    def _written_in(self, event: Event) -> dict[str, Any]:
+        run = event.run
+        written = self._written.get(run.run_id)
+        if written is None:
+            written = self._written.get(run.parent_id, {})
+            if isinstance(event, RunStarted):
+                self._written[run.run_id] = written
+        if isinstance(event, RunEnded | RunFailed):
+            self._written.pop(run.run_id, None)
+        return written
+
+    def _content(self, value: Any, written: dict[str, Any]) -> Any:
+        tree = plain_tree(value, written)
+        return self.redact(tree) if self.redact is not None else tree
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -76,6 +94,13 @@ class JsonlTrace:
         self.close()
 
 
+def _json(line: dict[str, Any]) -> bytes:
+    try:
+        return to_json(line, inf_nan_mode="constants", fallback=plain)
+    except ValueError:  # half a character: it has no UTF-8, and stands as an escape
+        return json.dumps(line, default=plain).encode()
+
+
 def plain(value: Any) -> Any:
     """A value that JSON has no form for, as one that it has: a model's or message's dump, else its `repr`."""
     dump = getattr(value, "model_dump", None)
@@ -86,16 +111,45 @@ def plain(value: Any) -> Any:
     return repr(value)
 
 
-def plain_tree(value: Any) -> Any:
-    """`value` made of nothing but dicts, lists, strings, numbers, booleans and None."""
-    if value is None or isinstance(value, str | int | float | bool):
+_AS_IT_IS = frozenset((type(None), str, int, float, bool))
+
+
+def plain_tree(value: Any, written: dict[str, Any]) -> Any:
+    """`value` made of nothing but dicts, lists, strings, numbers, booleans and None.
+
+    Messages go into `written`; those of a list that are in it stand there in short.
+    """
+    kind = type(value)
+    if kind in _AS_IT_IS or isinstance(value, str | int | float):
         return value
     if isinstance(value, dict):
-        return {str(key): plain_tree(each) for key, each in value.items()}
+        return {str(key): plain_tree(each, written) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_tree(each) for each in value]
+        return _items(value, written)
     shown = plain(value)
-    return shown if isinstance(shown, str) else plain_tree(shown)
+    if isinstance(shown, str):
+        return shown
+    id_ = getattr(value, "id", None)
+    if type(id_) is str and hasattr(value, "content"):
+        written[id_] = value
+    return plain_tree(shown, written)
+
+
+def _items(values: Sequence[Any], written: dict[str, Any]) -> list[Any]:
+    shown: list[Any] = []
+    again, last = 0, ""
+    for value in values:
+        id_ = None if type(value) in _AS_IT_IS else getattr(value, "id", None)
+        if type(id_) is str and written.get(id_) is value:
+            again, last = again + 1, id_
+            continue
+        if again:
+            shown.append({"again": again, "to": last})
+            again = 0
+        shown.append(plain_tree(value, written))
+    if again:
+        shown.append({"again": again, "to": last})
+    return shown
 
 
 def _started(event: RunStarted, content: Redact) -> dict[str, Any]:
