@@ -18,6 +18,7 @@ from runwell.agents.middleware import (
     HumanInTheLoopMiddleware,
     LLMToolEmulator,
     LLMToolSelectorMiddleware,
+    MemoryRecallMiddleware,
     ModelCallLimitMiddleware,
     ModelChoice,
     ModelFallbackMiddleware,
@@ -36,7 +37,7 @@ from runwell.agents.middleware import (
 from runwell.errors import ModelAuthenticationError, ModelOverloaded
 from runwell.graph import Command
 from runwell.messages import AIMessage, HumanMessage, ToolMessage, validate_history
-from runwell.persistence import InMemorySaver
+from runwell.persistence import InMemorySaver, InMemoryStore
 from runwell.testing.colours import COLOURS
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
@@ -97,6 +98,7 @@ MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "fallback": lambda: ModelFallbackMiddleware(calm()),
     "file search": lambda: FilesystemFileSearchMiddleware(root_path=Path(__file__).parent),
     "llm selector": lambda: LLMToolSelectorMiddleware(model=selecting(), max_tools=1),
+    "memory": lambda: MemoryRecallMiddleware(("m",), remember=lambda state: [f"look at {len(state['messages'])}"]),
     "model limit": lambda: ModelCallLimitMiddleware(run_limit=2),
     "personal data": lambda: PIIMiddleware(
         "place", detector=r"\b[abcd]\b", apply_to_output=True, apply_to_tool_results=True
@@ -136,7 +138,9 @@ def tried(run: Any, names: tuple[str, ...]) -> list[Any]:
     # the bad key and the refusal are for those who can do something about them
     if not {"fallback", "retry"} & set(names):
         model.responses = [each for each in SCRIPT if not isinstance(each, ModelAuthenticationError)]
-    agent = create_agent(model, [look, shaky], middleware=[MAKE[n]() for n in names], checkpointer=InMemorySaver())
+    agent = create_agent(
+        model, [look, shaky], middleware=[MAKE[n]() for n in names], checkpointer=InMemorySaver(), store=InMemoryStore()
+    )
     thread = {"configurable": {"thread_id": "t"}}
     shapes = []
     for text in ("look around", "and fetch it"):

@@ -19,6 +19,7 @@ from runwell.agents.middleware import (
     HumanInTheLoopMiddleware,
     LLMToolEmulator,
     LLMToolSelectorMiddleware,
+    MemoryRecallMiddleware,
     ModelCallLimitMiddleware,
     ModelFallbackMiddleware,
     ModelRefusalMiddleware,
@@ -158,6 +159,14 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
             "D1": ("model", "Each call but add is judged by a policy"),
             "D9": ("model", "destructive tools unless it denies them: a person is asked"),
             "D10": ("human", "what the policy leaves open"),
+        },
+    ),
+    (
+        "memory",
+        lambda: MemoryRecallMiddleware(("m", "{principal}"), limit=3, remember=model()),
+        {
+            "I1": ("model", "memories of m/{principal}; they are written after each run, by a model"),
+            "B2": ("code", "at most 3 memories, 4,000 characters"),
         },
     ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),

@@ -9,6 +9,7 @@ from runwell.agents.create_agent import create_agent  # at once: its module has 
 if TYPE_CHECKING:
     from runwell.agents.delegation import create_handoff_tool, create_supervisor, create_swarm, handoff
     from runwell.agents.limits import AgentLimits, Budget
+    from runwell.agents.memory import MemoryNamespace, memory_tools
     from runwell.agents.middleware.middleware import AgentMiddleware
     from runwell.agents.react_agent import create_react_agent
     from runwell.agents.state import AgentState
@@ -22,6 +23,7 @@ _HOME = {
     "AgentState": "runwell.agents.state",
     "AutoStrategy": "runwell.agents.structured_output",
     "Budget": "runwell.agents.limits",
+    "MemoryNamespace": "runwell.agents.memory",
     "Price": "runwell.models.prices",
     "ProviderStrategy": "runwell.agents.structured_output",
     "ToolStrategy": "runwell.agents.structured_output",
@@ -32,6 +34,7 @@ _HOME = {
     "create_supervisor": "runwell.agents.delegation",
     "create_swarm": "runwell.agents.delegation",
     "handoff": "runwell.agents.delegation",
+    "memory_tools": "runwell.agents.memory",
 }
 
 __all__ = [
@@ -40,6 +43,7 @@ __all__ = [
     "AgentState",
     "AutoStrategy",
     "Budget",
+    "MemoryNamespace",
     "Price",
     "ProviderStrategy",
     "ToolNode",
@@ -50,6 +54,7 @@ __all__ = [
     "create_supervisor",
     "create_swarm",
     "handoff",
+    "memory_tools",
     "tools_condition",
 ]
 

@@ -157,7 +157,10 @@ def create_agent(
     agent.setup = setup
     agent.replaces_tools = replace_tools
     agent.pauses = pauses
-    agent.needs_store = tuple(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store)
+    agent.needs_store = (
+        *(f"tool {each.name!r}" for each in setup.local.values() if each.needs_store),
+        *(reason for each in hooks if (reason := each.needs_store())),
+    )
     agent.on_open = setup.open
     agent.hidden = PRIVATE.union(key for key, hint in keys.items() if mark_of(hint).unseen)
     agent.default_limit = NO_STEP_LIMIT

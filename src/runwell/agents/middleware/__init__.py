@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runwell.agents.middleware.human_in_the_loop import Decision, HumanInTheLoopMiddleware, InterruptOnConfig
     from runwell.agents.middleware.llm_tool_emulator import LLMToolEmulator
     from runwell.agents.middleware.llm_tool_selector import LLMToolSelectorMiddleware
+    from runwell.agents.middleware.memory_recall import MemoryRecallMiddleware
     from runwell.agents.middleware.middleware import AgentMiddleware, hook_config
     from runwell.agents.middleware.model_call_limit import (
         ModelCallLimitExceededError,
@@ -99,6 +100,7 @@ __all__ = [
     "InterruptOnConfig",
     "LLMToolEmulator",
     "LLMToolSelectorMiddleware",
+    "MemoryRecallMiddleware",
     "ModelCallLimitExceededError",
     "ModelCallLimitMiddleware",
     "ModelCallLimitState",
@@ -169,6 +171,7 @@ _HOME = {
     "InterruptOnConfig": "middleware.human_in_the_loop",
     "LLMToolEmulator": "middleware.llm_tool_emulator",
     "LLMToolSelectorMiddleware": "middleware.llm_tool_selector",
+    "MemoryRecallMiddleware": "middleware.memory_recall",
     "ModelCallLimitExceededError": "middleware.model_call_limit",
     "ModelCallLimitMiddleware": "middleware.model_call_limit",
     "ModelCallLimitState": "middleware.model_call_limit",

@@ -104,6 +104,10 @@ class AgentMiddleware:
         """What of this middleware only a saved thread can hold; None if nothing."""
         return None
 
+    def needs_store(self) -> str | None:
+        """What of this middleware needs the run's long-term store; None if nothing."""
+        return None
+
     def seats(self) -> Iterable[Held]:
         """The judgments it takes, as it is configured, for `agent.seats()`."""
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from runwell.agents.middleware.bm25 import BM25
+from runwell.agents.bm25 import BM25
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.requests import ModelRequest
 from runwell.agents.middleware.tool_choice import check_selection, newest_question, selectable, with_only
