@@ -177,3 +177,8 @@ def test_what_is_no_summary_is_told_and_nothing_is_dropped(answer, summarize):
         summarize(conversation(3), lambda text: answer, keep_last=1)
     with pytest.raises(InvalidInput, match="cannot sum up"):
         summarize(conversation(3), 7, keep_last=1)
+
+
+def test_a_text_is_one_message_and_not_its_letters():
+    assert last_exchanges("abc", 1) == [HumanMessage("abc")]
+    assert summarize_messages("abc", str, keep_last=1) == [HumanMessage("abc")]

@@ -89,6 +89,13 @@ from runwell.testing import FakeListChatModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from-langchain.md"
 
+
+class Store:
+    """As much of a vector store as a selector asks for."""
+
+    similarity_search = max_marginal_relevance_search = staticmethod(list)
+
+
 NAMES = {
     "runnables": """RunnableConfig RunnableLambda Runnable chain StreamEvent RunnableGenerator
         RunnableWithMessageHistory RunnablePassthrough RunnableBranch ConfigurableField Graph Edge RunnableParallel
@@ -340,9 +347,9 @@ CALLS = [
         examples=[{"a": "1"}], example_prompt=PromptTemplate.from_template("{a}"), max_length=25, get_text_length=len
     ).select_examples({"x": "y"}),
     lambda: SemanticSimilarityExampleSelector(
-        vectorstore=object(), k=1, example_keys=None, input_keys=["a"], vectorstore_kwargs=None
+        vectorstore=Store(), k=1, example_keys=None, input_keys=["a"], vectorstore_kwargs=None
     ),
-    lambda: MaxMarginalRelevanceExampleSelector(vectorstore=object(), k=1, fetch_k=20, input_keys=["a"]),
+    lambda: MaxMarginalRelevanceExampleSelector(vectorstore=Store(), k=1, fetch_k=20, input_keys=["a"]),
     lambda: ChatPromptValue(messages=[H("x")]).to_string(),
     lambda: StringPromptValue(text="x").to_messages(),
     lambda: PydanticOutputParser(pydantic_object=P).parse('{"a": 1}'),

@@ -36,6 +36,7 @@ from runwell.parsers import (
     RegexParser,
     StrOutputParser,
 )
+from runwell.runnables import RunnableLambda
 from runwell.runnables.addable import add_all
 from runwell.runnables.runnable import Runnable
 
@@ -484,3 +485,18 @@ def every_parser() -> list[Callable[[], Runnable[Any, Any]]]:
 def test_a_name_shows_in_traces(make: Any) -> None:
     assert make().get_name() == make.__name__
     assert make(name="answer").get_name() == "answer"
+
+
+def test_a_parser_says_what_it_gives():
+    class Mood(Enum):
+        GOOD = "good"
+
+    class Answer(BaseModel):
+        mood: str
+
+    assert EnumOutputParser(enum=Mood).OutputType is Mood
+    assert PydanticOutputParser(pydantic_object=Answer).OutputType is Answer
+    chain = RunnableLambda(str) | PydanticOutputParser(pydantic_object=Answer)
+    assert list(chain.get_output_jsonschema()["properties"]) == ["mood"]
+    with pytest.raises(InvalidInput, match="an Enum class"):
+        EnumOutputParser(enum=["good"])

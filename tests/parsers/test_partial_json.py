@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.errors import OutputParserException
+from runwell.parsers import JsonOutputParser, XMLOutputParser
 from runwell.parsers.json_finder import JsonFinder, find_json
 from runwell.parsers.json_reader import JsonReader
 from runwell.parsers.partial_json import parse_json_markdown, parse_partial_json
@@ -290,3 +291,53 @@ def test_reading_in_small_pieces_never_goes_back_to_the_beginning(monkeypatch: p
     assert finder.done
     assert shown > 500
     assert read <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"),
+    [
+        (JsonOutputParser(), lambda size: "[" + ",".join(['{"a": "xyz"}'] * size) + "]"),
+        (JsonOutputParser(), lambda size: "{" + ",".join(f'"k{n}": {n}' for n in range(size)) + "}"),
+        (JsonOutputParser(), lambda size: json.dumps({"text": "word " * size * 6})),
+        (XMLOutputParser(), lambda size: "<r>" + "<a>xyz</a>" * size + "</r>"),
+        (XMLOutputParser(), lambda size: "<r>" + "word " * size * 6 + "</r>"),
+    ],
+    ids=["list", "dict", "string", "elements", "text"],
+)
+def test_what_a_long_stream_copies_is_linear_in_its_length(parser, text):
+    """Entries and characters handed out, over all values shown: doubling the text doubles them, not more."""
+
+    def copied(size):
+        total, last, whole = 0, None, text(size)
+        for value in parser.transform(whole[place : place + 8] for place in range(0, len(whole), 8)):
+            total += weight(value)
+            last = value
+        assert last == parser.invoke(whole)
+        return total / len(whole)
+
+    assert copied(16_000) < 1.3 * copied(8_000)
+
+
+def weight(value):
+    """How much of a value is new when a part of it grows."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    if isinstance(value, str):
+        return len(value) / 32
+    return len(value) if isinstance(value, dict | list) else 1
+
+
+def test_a_long_stream_of_changes_still_makes_the_whole():
+    text = "[" + ",".join(map(str, range(3_000))) + "]"
+    changes = list(JsonOutputParser(diff=True).transform(text[place : place + 4] for place in range(0, len(text), 4)))
+    assert len(changes) < len(text) / 8
+    built = changes[0][0]["value"]
+    for change in changes[1:]:
+        built += [each["value"] for each in change]
+    assert built == list(range(3_000))
+
+
+def test_a_long_stream_that_is_cut_has_shown_all_of_it():
+    text = "[" + ",".join(["1"] * 9_000)
+    *_, last = JsonOutputParser(on_cut="keep").transform(iter(text))
+    assert last == [1] * 8_999

@@ -97,3 +97,25 @@ def test_the_question_in_words_of_ones_own(driver: Any) -> None:
 def test_a_repairing_parser_can_be_pickled() -> None:
     parser = pickle.loads(pickle.dumps(OutputFixingParser.from_llm(Scripted('{"a": 1}'), JsonOutputParser())))
     assert parser.invoke("nope") == {"a": 1}
+
+
+def test_a_function_is_a_model_too(driver):
+    parser = OutputFixingParser.from_llm(lambda messages: '{"mood": "good"}', JsonOutputParser())
+    assert driver.invoke(parser, "{'mood'}") == {"mood": "good"}
+    assert driver.invoke(pickled(OutputFixingParser.from_llm(answer, JsonOutputParser())), "{'mood'}") == {
+        "mood": "good"
+    }
+
+
+def answer(messages):
+    return '{"mood": "good"}'
+
+
+def pickled(parser):
+    return pickle.loads(pickle.dumps(parser))
+
+
+@pytest.mark.parametrize("wrong", [{"llm": 3}, {"parser": answer}, {"max_retries": "2"}], ids=str)
+def test_what_cannot_ask_or_read_is_refused(wrong):
+    with pytest.raises(InvalidInput):
+        RetryOutputParser(**{"llm": answer, "parser": JsonOutputParser(), **wrong})

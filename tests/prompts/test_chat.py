@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runwell.errors import InvalidInput
+from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.prompts import (
     AIMessagePromptTemplate,
@@ -381,3 +382,21 @@ def test_prompts_from_files(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InvalidInput, match="is no JSON"):
         load_prompt(tmp_path / "broken.json")
+
+
+def test_messages_and_texts_add_up_to_a_prompt():
+    prompt = SystemMessage("Literal {braces}.") + HumanMessage("hi") + AIMessage("what?") + "{input}"
+    assert [message.text for message in prompt.format_messages(input="x")] == ["Literal {braces}.", "hi", "what?", "x"]
+    more = HumanMessage("first") + ChatPromptTemplate.from_template("{a}")
+    assert more.input_variables == ["a"]
+    several = [AIMessage("a"), ("human", "{b}")]
+    assert len(HumanMessage("first") + several) == 3
+    assert (AIMessageChunk("a") + AIMessageChunk("b")).text == "ab"
+    with pytest.raises(InvalidInput, match="no message"):
+        HumanMessage("first") + 3
+
+
+def test_one_pair_is_no_list_of_messages():
+    with pytest.raises(InvalidInput, match="one message"):
+        ChatPromptTemplate.from_messages(("human", "{x}"))
+    assert len(ChatPromptTemplate.from_messages((("human", "{x}"),))) == 1

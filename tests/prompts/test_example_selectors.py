@@ -14,6 +14,7 @@ from runwell.errors import InvalidInput
 from runwell.prompts import (
     BaseExampleSelector,
     FewShotPromptTemplate,
+    LengthBasedExampleSelector,
     MaxMarginalRelevanceExampleSelector,
     PromptTemplate,
     SemanticSimilarityExampleSelector,
@@ -218,3 +219,17 @@ def test_a_selector_written_in_plain_code_can_be_awaited():
         return await selector.aselect_examples({})
 
     assert asyncio.run(main()) == [{"a": "1"}]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SemanticSimilarityExampleSelector(3),
+        lambda: MaxMarginalRelevanceExampleSelector(3),
+        lambda: LengthBasedExampleSelector(examples=3, example_prompt=PromptTemplate.from_template("{q}")),
+        lambda: LengthBasedExampleSelector(examples={"q": 1}, example_prompt=PromptTemplate.from_template("{q}")),
+    ],
+)
+def test_what_holds_no_examples_is_refused(make):
+    with pytest.raises(InvalidInput):
+        make()

@@ -75,3 +75,27 @@ def test_missing_variables_and_faults_in_the_text() -> None:
         prompt.format_messages(a=1)
     with pytest.raises(InvalidInput, match="does not parse"):
         JinjaTemplate("{% if %}")
+
+
+@pytest.mark.parametrize(
+    "taking", ['{% include "x" %}', '{% extends "x" %}', '{% import "x" as y %}', "{% include n %}"]
+)
+def test_another_template_is_not_taken_in(taking):
+    with pytest.raises(InvalidInput, match="another template"):
+        PromptTemplate.from_template(taking, template_format="jinja2")
+
+
+@pytest.mark.parametrize("bomb", ['{{ "a" * n }}', "{{ [0] * n }}", "{{ n ** n }}", '{{ n * "a" }}'])
+def test_an_operator_makes_no_text_of_any_length(bomb):
+    with pytest.raises(InvalidInput, match="any length"):
+        PromptTemplate.from_template(bomb, template_format="jinja2").format(n=10**12)
+
+
+def test_numbers_are_multiplied():
+    assert PromptTemplate.from_template("{{ 2 * n }}", template_format="jinja2").format(n=1.5) == "3.0"
+
+
+@pytest.mark.parametrize("failing", ["{{ 1 / n }}", "{{ n + 'a' }}", "{{ ['a', n] | sum }}", "{{ n | round('x') }}"])
+def test_what_an_operator_or_filter_raises_is_told_as_a_fault_of_the_template(failing):
+    with pytest.raises(InvalidInput, match="could not be filled"):
+        PromptTemplate.from_template(failing, template_format="jinja2").format(n=0)

@@ -9,7 +9,14 @@ import pytest
 
 from runwell.errors import InvalidInput, UsageError
 from runwell.prompts import ChatPromptTemplate
-from runwell.runnables import Runnable, RunnableGenerator, RunnableLambda, RunnableSequence, chain
+from runwell.runnables import (
+    Runnable,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnablePassthrough,
+    RunnableSequence,
+    chain,
+)
 
 
 class ByInvoke(Runnable[str, str]):
@@ -186,3 +193,42 @@ def test_graph_shows_the_parts_offline():
     text = made.get_graph().draw_mermaid()
     assert "up #34;x#34;" in text
     assert text.count("-->") == 6
+
+
+def fails(_):
+    raise ValueError("boom")
+
+
+async def afails(_):
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize("broken", [fails, afails])
+@pytest.mark.parametrize("others", [{}, {"b": len}, {"b": len, "c": str}], ids=len)
+def test_an_error_side_by_side_says_in_which_entry(broken, others, driver):
+    both = RunnableLambda(str) | {**others, "a": broken}
+    for call in (driver.invoke, driver.stream):
+        with pytest.raises(ValueError, match="boom") as caught:
+            call(both, "q")
+        entry, step = caught.value.__notes__
+        assert entry.startswith(f"in the entry 'a', '{broken.__name__}', of 'RunnableParallel<")
+        assert entry.endswith("; its input was 'q'" if call == driver.invoke else "; its input was a stream")
+        assert step.startswith("in step 2 of 2, 'RunnableParallel<")
+
+
+def test_an_error_of_assign_says_in_which_entry(driver):
+    for call in (driver.invoke, driver.stream):
+        with pytest.raises(ValueError, match="boom") as caught:
+            call(RunnablePassthrough.assign(a=fails), {"q": 1})
+        assert caught.value.__notes__[0].startswith("in the entry 'a', 'fails', of ")
+
+
+def test_an_error_before_the_entries_is_none_of_theirs(driver):
+    def breaks(_):
+        yield "a"
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom") as caught:
+        driver.stream(RunnableLambda(breaks) | {"a": RunnablePassthrough(), "b": len}, 1)
+    assert "in step 1 of 2, 'breaks'" in caught.value.__notes__[0]
+    assert not any("in the entry" in note for note in caught.value.__notes__)

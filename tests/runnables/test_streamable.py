@@ -193,3 +193,37 @@ def test_what_it_says_is_what_happens(last, streams, driver):
     chain = RunnableLambda(split) | last
     assert bool(chain.explain_streaming()) is streams
     assert (len(driver.stream(chain, "a b c")) > 1) is streams
+
+
+@pytest.mark.parametrize("anchored", [r"^ab", r"\Aab", r"x|^ab", r"(?:^)ab"])
+def test_a_piece_cannot_tell_where_the_text_begins(anchored):
+    with pytest.raises(InvalidInput, match="where the text begins"):
+        streamable(hold=anchored)(str.upper)
+
+
+@pytest.mark.parametrize("free", [r"[^a]b", r"\^ab", r"[]^]b", re.compile(r"^ab", re.MULTILINE)])
+def test_what_only_looks_like_an_anchor_is_none(free):
+    assert streamable(hold=free)(str.upper)("ab") == "AB"
+
+
+def test_a_long_match_is_looked_through_a_few_times_only(driver):
+    """Looking through all of it at every chunk would take quadratic time."""
+    looked = 0
+
+    def seen(text):
+        nonlocal looked
+        looked += len(text)
+        return text
+
+    part = streamable(hold=r"(?s)<think>.*?</think>")(lambda text: re.sub(r"(?s)<think>.*?</think>", "", text))
+    kept = part._kept
+
+    class Counting:
+        def cut(self, text, function):
+            seen(text)
+            return kept.cut(text, function)
+
+    part._kept = Counting()
+    chunks = ["before <think>", *["word "] * 8_000, "</think>", *["after "] * 8_000]
+    assert "".join(driver.transform(part, chunks)) == "before " + "after " * 8_000
+    assert looked < 20 * sum(map(len, chunks))

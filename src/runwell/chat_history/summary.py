@@ -47,7 +47,7 @@ async def asummarize_messages(
 
 
 async def _summarized(messages: Iterable[Any], model: Any, keep_last: int, prompt: str) -> list[BaseMessage]:
-    given = convert_to_messages(list(messages))
+    given = convert_to_messages(messages)
     recent = last_exchanges(given, keep_last, keep_system=False)
     older = given[: len(given) - len(recent)]
     head = [each for each in older if isinstance(each, SystemMessage) and not _is_summary(each)]

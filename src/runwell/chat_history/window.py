@@ -20,7 +20,7 @@ def last_exchanges(messages: Iterable[Any], count: int, *, keep_system: bool = T
     """
     if count < 0:
         raise InvalidInput(f"count is how many exchanges to keep, not {count!r}.")
-    given = convert_to_messages(list(messages))
+    given = convert_to_messages(messages)
     head = 0
     while head < len(given) and isinstance(given[head], SystemMessage):
         head += 1

@@ -57,6 +57,7 @@ class BaseMessageChunk(BaseMessage):
 
     __slots__ = ()
 
+    adds_up: ClassVar[bool] = True
     whole: ClassVar[type[BaseMessage]] = BaseMessage
     """The class of the finished message."""
 

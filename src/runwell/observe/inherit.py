@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from runwell.errors import InvalidConfig, nearest
@@ -51,6 +51,8 @@ def check_config(config: Mapping[str, Any]) -> None:
             types, wanted = _CHECKS[key]
             if not isinstance(value, types):
                 raise InvalidConfig(f"Config key {key!r} wants {wanted}, not {value!r}.")
+            if key == "tags" and not all(isinstance(tag, str) for tag in cast("Iterable[Any]", value)):
+                raise InvalidConfig(f"Config key 'tags' wants a list of strings, not {value!r}.")
         elif key != "callbacks" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise InvalidConfig(f"Config key {key!r} wants a whole number from 1 up, not {value!r}.")
 

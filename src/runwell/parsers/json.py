@@ -10,6 +10,7 @@ from runwell.errors import InvalidConfig, OutputParserException
 from runwell.parsers.instructions import ANY_JSON, schema_instructions
 from runwell.parsers.json_diff import json_diff
 from runwell.parsers.json_finder import JsonFinder, find_json
+from runwell.parsers.pace import Pace
 from runwell.parsers.parser import BaseTransformOutputParser, Feed
 
 __all__ = ["JsonOutputParser", "SimpleJsonOutputParser"]
@@ -17,13 +18,16 @@ __all__ = ["JsonOutputParser", "SimpleJsonOutputParser"]
 log = logging.getLogger(__name__)
 
 _NOTHING = object()
+_DIFF = 32
+"""Comparing an entry takes this many times as long as copying it."""
 
 
 class JsonOutputParser(BaseTransformOutputParser[Any]):
     """JSON, alone or inside prose and code fences, to dicts, lists, strings, numbers.
 
-    A stream gives the value so far each time it grows: keys are never lost again, strings lengthen, a number
-    appears when it is whole. With `diff`, it gives the changes instead, as JSON Patch operations (RFC 6902).
+    A stream gives the value so far each time it grows (a long one less often, so that the work stays linear in the
+    length of the text): keys are never lost again, strings lengthen, a number appears when it is whole. With `diff`,
+    it gives the changes instead, as JSON Patch operations (RFC 6902).
 
     Text that breaks off in the middle of the JSON raises when it is parsed whole. A stream has shown what
     there is by then: it ends with that value, and a warning is logged. `on_cut="raise"` makes both raise,
@@ -78,13 +82,25 @@ class _JsonFeed(Feed[Any]):
         self._on_cut = parser.on_cut
         self._diff = parser.diff
         self._shown: Any = _NOTHING
+        self._pace = Pace()
+        self._more = False
 
     def feed(self, piece: str) -> Iterator[Any]:
-        if self._finder.feed(piece) and self._finder.started:
-            yield from self._show(self._finder.value())
+        finder = self._finder
+        self._pace.read(len(piece))
+        self._more = finder.feed(piece) or self._more
+        if self._more and finder.started and (finder.done or self._due()):
+            self._more = False
+            yield from self._show(finder.value())
+
+    def _due(self) -> bool:
+        entries, characters = self._finder.size()
+        return self._pace.due(entries * _DIFF if self._diff else entries, characters)
 
     def finish(self) -> Iterator[Any]:
         finder = self._finder
+        if self._more and finder.started:
+            yield from self._show(finder.value())
         if not finder.started:
             yield from self._show(finder.finish(allow_cut=self._on_cut == "keep"))
         elif not finder.done and self._on_cut != "keep":

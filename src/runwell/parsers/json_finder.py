@@ -59,6 +59,10 @@ class JsonFinder:
         """The value so far (see `JsonReader.value`), None when none has begun."""
         return None if self._reader is None else self._reader.value()
 
+    def size(self) -> tuple[int, int]:
+        """How many entries and characters `value()` copies."""
+        return (0, 0) if self._reader is None else self._reader.size()
+
     def feed(self, piece: str) -> bool:
         """Read on; True when `value()` has changed. Raises `OutputParserException` for a broken value."""
         self.changed = False

@@ -64,7 +64,7 @@ class JsonReader:
         "_slots",
         "_stack",
         "_state",
-        "_text",
+        "_texts",
         "changed",
         "shows_content",
         "started",
@@ -76,7 +76,7 @@ class JsonReader:
         self._stack: list[dict[str, Any] | list[Any]] = []  # the open containers, outermost first
         self._slots: list[Any] = []  # for each open container but the innermost: key of the open child, None in a list
         self._key: str | None = None  # the key whose value is being read
-        self._text = ""  # the open string so far
+        self._texts: list[str] = []  # the open string so far, in pieces: joined only when it is shown or whole
         self._pending = ""  # an unfinished escape, number or literal
         self.changed = False
         self.shows_content = False
@@ -130,6 +130,8 @@ class JsonReader:
 
         None before anything can be shown (see `started`). Treat it as read-only.
         """
+        if self._state == _STRING:
+            self._put_text()
         if not self._stack:
             return self._root
         shown: Any = None
@@ -141,6 +143,10 @@ class JsonReader:
                 copy[-1 if slot is None else slot] = shown
             shown = copy
         return shown
+
+    def size(self) -> tuple[int, int]:
+        """How many entries and characters `value()` copies."""
+        return sum(map(len, self._stack)), sum(map(len, self._texts))
 
     def where(self) -> str:
         """Where reading stands, for an error text: `in the string at .items[2].name`."""
@@ -168,7 +174,7 @@ class JsonReader:
             self._state = _VALUE
         elif state == _KEY_OR_END:
             if mark == '"':
-                self._text = ""
+                self._texts = []
                 self._state = _KEY_STRING
             elif mark == "}":
                 self._close()
@@ -179,7 +185,7 @@ class JsonReader:
         elif mark == "[":
             self._open([], _ITEM_OR_END, index)
         elif mark == '"':
-            self._text = ""
+            self._texts = []
             self._state = _STRING
             self._put("")
         elif mark == "]" and state == _ITEM_OR_END:
@@ -277,29 +283,31 @@ class JsonReader:
                 break
             self._pending = "\\"
             index += 1
-        if parts:
-            self._text += "".join(parts)
+        self._texts += parts
         if self._state == _KEY_STRING:
             if closed:
-                self._key = self._text
+                self._key = "".join(self._texts)
                 self._state = _COLON
             return index
         if parts:
-            self._grow_string()
+            self.changed = True
         if closed:
+            self._put_text()
             self._end_value()
         return index
 
-    def _grow_string(self) -> None:
-        self.changed = True
+    def _put_text(self) -> None:
+        """Put the open string where it belongs, as far as it is read."""
+        text = "".join(self._texts)
+        self._texts = [text]
         if not self._stack:
-            self._root = self._text
+            self._root = text
             return
         container = self._stack[-1]
         if isinstance(container, list):
-            container[-1] = self._text
+            container[-1] = text
         else:
-            container[self._key] = self._text  # type: ignore[index]
+            container[self._key] = text  # type: ignore[index]
 
     def _read_escape(self, piece: str, index: int, parts: list[str]) -> int:
         """Take one more character of the escape in `_pending` (it may have begun in an earlier piece)."""

@@ -41,6 +41,10 @@ class PydanticOutputParser(BaseTransformOutputParser[T], Generic[T]):
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_adapter"}
 
+    @property
+    def OutputType(self) -> Any:
+        return self.pydantic_object
+
     def parse(self, text: str) -> T:
         """The value. Raises `OutputParserException` that says what does not fit, and where."""
         return self._check(find_json(text), text)

@@ -13,6 +13,7 @@ from runwell.errors import InvalidInput, OutputParserException
 from runwell.messages.message import HumanMessage
 from runwell.observe.run import open_run
 from runwell.parsers.parser import BaseOutputParser, text_of
+from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
 
 __all__ = ["OutputFixingParser", "RetryOutputParser", "RetryWithErrorOutputParser"]
@@ -52,10 +53,13 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
         max_retries: int = 1,
         name: str | None = None,
     ) -> None:
-        if max_retries < 1:
+        times: Any = max_retries
+        if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"max_retries is at least 1, not {max_retries!r}.")
+        if not isinstance(parser, BaseOutputParser):
+            raise InvalidInput(f"{parser!r:.200} is no parser.", hint="Pass for instance parser=JsonOutputParser().")
         self.parser = parser
-        self.llm = llm
+        self.llm = llm = coerce_to_runnable(llm, "The model that is asked again")
         self.prompt = prompt
         self.max_retries = max_retries
         self.name = name
@@ -71,7 +75,7 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
         max_retries: int = 1,
         name: str | None = None,
     ) -> Self:
-        """A parser that asks `llm`, a chat model or any runnable that takes messages and gives a message or text.
+        """A parser that asks `llm`: a chat model, or any runnable or function from messages to a message or text.
 
         `prompt`, a prompt template, words the question in place of the built-in one. It is given `completion` and
         `error`, and `instructions` (the form that was asked for) or, when the prompt is asked again, `prompt`.

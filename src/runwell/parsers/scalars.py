@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
+from typing import Any
 
 from runwell.errors import InvalidInput, OutputParserException
 from runwell.parsers.parser import BaseOutputParser
@@ -19,11 +20,18 @@ class EnumOutputParser(BaseOutputParser[Enum]):
     never_blocks = True
 
     def __init__(self, enum: type[Enum], *, name: str | None = None) -> None:
+        given: Any = enum
+        if not (isinstance(given, type) and issubclass(given, Enum)):
+            raise InvalidInput(f"enum is an Enum class, not {enum!r:.200}.", hint="EnumOutputParser(enum=Colour)")
         self.enum = enum
         self.name = name
         self._members = {str(member.value): member for member in enum}
         if len(self._members) < len(list(enum)):
             raise InvalidInput(f"Two members of {enum.__name__} have values that are written alike.")
+
+    @property
+    def OutputType(self) -> Any:
+        return self.enum
 
     def parse(self, text: str) -> Enum:
         """The member. Raises `OutputParserException` that lists the values."""

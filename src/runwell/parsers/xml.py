@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runwell.errors import MissingExtra, OutputParserException
+from runwell.parsers.pace import Pace
 from runwell.parsers.parser import BaseTransformOutputParser, Feed
 
 __all__ = ["XMLOutputParser"]
@@ -59,13 +60,22 @@ class _XmlFeed(Feed[dict[str, Any]]):
     def __init__(self) -> None:
         self._reader = _Reader()
         self._shown: Any = None
+        self._pace = Pace()
+        self._more = False
 
     def feed(self, piece: str) -> Iterator[dict[str, Any]]:
-        if self._reader.feed(piece):
-            self._shown = self._reader.value()
+        reader = self._reader
+        self._pace.read(len(piece))
+        self._more = reader.feed(piece) or self._more
+        if self._more and (reader.done or self._pace.due(*reader.size())):
+            self._more = False
+            self._shown = reader.value()
             yield self._shown
 
     def finish(self) -> Iterator[dict[str, Any]]:
+        if self._more:
+            self._shown = self._reader.value()
+            yield self._shown
         try:
             value = self._reader.finish()
         except OutputParserException as error:
@@ -89,7 +99,9 @@ class _Element:
 
     def value(self, inner: dict[str, Any] | None = None) -> dict[str, Any]:
         """As far as it is read; `inner` is the element in it that is being read."""
-        text = "".join(self.text).strip()
+        whole = "".join(self.text)
+        self.text = [whole]
+        text = whole.strip()
         if inner is None and not self.items:
             return {self.tag: text}
         items = [*self.items, {"#text": text}] if text else list(self.items)
@@ -156,7 +168,7 @@ class _Reader:
             piece, self._began = self._before[found.start() :], True
         self._grew = False
         for part in re.split(r"(?<=>)", piece):  # the document may end at any ">"
-            if not self._done():
+            if not self.done:
                 self._read(part)
         return self._grew and (bool(self._open) or self._root is not None)
 
@@ -175,8 +187,17 @@ class _Reader:
         except DefusedXmlException as error:
             raise self._fault(f"The XML was refused: {type(error).__name__}, it defines entities or a type") from error
 
-    def _done(self) -> bool:
+    @property
+    def done(self) -> bool:
+        """Whether the document is whole."""
         return self._root is not None
+
+    def size(self) -> tuple[int, int]:
+        """How many entries and characters `value()` copies."""
+        return (
+            sum(len(element.items) + len(element.text) for element in self._open),
+            sum(sum(map(len, element.text)) for element in self._open),
+        )
 
     def value(self) -> dict[str, Any]:
         """What has been read so far, new along the open path."""

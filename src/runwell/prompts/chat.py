@@ -97,6 +97,11 @@ class ChatPromptTemplate(BaseChatPromptTemplate):
                 f"A chat prompt is made of a list of messages, not {messages!r:.200}.",
                 hint="ChatPromptTemplate.from_messages([…]), or from_template(text) for one human message.",
             )
+        if isinstance(messages, tuple) and _is_pair(messages):
+            raise InvalidInput(
+                f"A chat prompt is made of a list of messages, not of one message {messages!r:.200}.",
+                hint="Put it in a list: ChatPromptTemplate.from_messages([(role, text)]).",
+            )
         self._parts = tuple(_part(entry, template_format, position) for position, entry in enumerate(messages))
         self._read()
         if input_variables is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
@@ -61,6 +61,8 @@ class LengthBasedExampleSelector(BaseExampleSelector):
         max_length: int = 2048,
         get_text_length: Callable[[str], int] = _word_count,
     ) -> None:
+        if isinstance(examples, str | Mapping) or not isinstance(examples, Sequence):
+            raise InvalidInput(f"examples is a list of dicts, not {examples!r:.200}.")
         self.example_prompt = example_prompt
         self.max_length = max_length
         self.get_text_length = get_text_length
@@ -95,6 +97,8 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
     without `async` methods is searched in a worker thread from `async` code.
     """
 
+    _needs: ClassVar[str] = "similarity_search"
+
     def __init__(
         self,
         vectorstore: Any,
@@ -106,6 +110,11 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
     ) -> None:
         if k < 1:
             raise InvalidInput(f"k, the number of examples, is at least 1, not {k!r}.")
+        if not callable(getattr(vectorstore, self._needs, None)):
+            raise InvalidInput(
+                f"{vectorstore!r:.200} is no vector store to choose from: it has no {self._needs}.",
+                hint="from_examples(examples, embeddings, Store) makes and fills one.",
+            )
         self.vectorstore = vectorstore
         self.k = k
         self.input_keys = None if input_keys is None else list(input_keys)
@@ -200,6 +209,8 @@ class SemanticSimilarityExampleSelector(BaseExampleSelector):
 
 class MaxMarginalRelevanceExampleSelector(SemanticSimilarityExampleSelector):
     """As its parent, but of the `fetch_k` nearest the `k` that also differ among themselves."""
+
+    _needs = "max_marginal_relevance_search"
 
     def __init__(self, vectorstore: Any, *, fetch_k: int = 20, **kwargs: Any) -> None:
         super().__init__(vectorstore, **kwargs)

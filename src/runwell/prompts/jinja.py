@@ -30,20 +30,24 @@ class JinjaTemplate:
         self.source = source
         try:
             tree = environment.parse(source)
+            if any(True for _ in meta.find_referenced_templates(tree)):
+                raise InvalidInput(
+                    "The jinja2 template takes in another template, and knows of none.",
+                    hint="Put the text itself into the template.",
+                )
             self.names = tuple(sorted(meta.find_undeclared_variables(tree) - set(environment.globals)))
             self._template = environment.from_string(source)
         except error as fault:
-            raise InvalidInput(f"The jinja2 template does not parse: {fault}.") from fault
+            raise InvalidInput(f"The jinja2 template does not parse: {str(fault).rstrip('.')}.") from fault
 
     def render(self, values: Mapping[str, Any]) -> str:
         """The text. Raises `InvalidInput` when a variable is missing or the sandbox forbids what is asked."""
         require(self.names, values)
-        error = _environment()[2]
         try:
             return str(self._template.render(dict(values)))
-        except error as fault:
+        except Exception as fault:  # also what a filter or an operator makes of a value
             raise InvalidInput(
-                f"The jinja2 template could not be filled: {fault}.",
+                f"The jinja2 template could not be filled: {str(fault).rstrip('.')}.",
                 hint="A template reads keys of dicts and items of lists; it reaches no attribute and calls nothing.",
             ) from fault
 
@@ -65,6 +69,13 @@ def _environment() -> tuple[Any, Any, type[Exception]]:
         raise MissingExtra("A template with template_format='jinja2'", "jinja2") from None
 
     class KeysOnly(ImmutableSandboxedEnvironment):  # type: ignore[misc,unused-ignore]
+        intercepted_binops = frozenset({"*", "**"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            if operator == "**" or not (isinstance(left, int | float) and isinstance(right, int | float)):
+                raise SecurityError(f"{operator!r} could make a text of any length, and is not open to templates")
+            return super().call_binop(context, operator, left, right)
+
         def getattr(self, obj: Any, attribute: str) -> Any:
             return self.getitem(obj, attribute)
 

@@ -74,6 +74,8 @@ def add_all(chunks: Sequence[Any]) -> Any:
     together = getattr(type(first), "add_chunks", None)
     if together is not None:
         return together(chunks)
+    if not getattr(type(first), "adds_up", True):  # it knows `+`, to another end
+        raise _unaddable(chunks)
     try:
         return reduce(operator.add, chunks)
     except TypeError:

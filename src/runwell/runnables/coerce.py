@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from runwell.errors import InvalidInput
 from runwell.runnables.forms import form
+from runwell.runnables.parameters import generates
 from runwell.runnables.runnable import Runnable, not_runnable
 
 __all__ = ["coerce_to_runnable"]
@@ -28,7 +28,7 @@ def coerce_to_runnable(thing: Any, where: str = "A step") -> Runnable[Any, Any]:
         if callable(getattr(thing, "invoke", None)):
             return form("RunnableLambda")(thing)  # type: ignore[no-any-return]
         raise not_runnable(thing, where)
-    if inspect.isgeneratorfunction(thing) or inspect.isasyncgenfunction(thing):
+    if any(generates(thing)):
         return form("RunnableGenerator")(thing)  # type: ignore[no-any-return]
     return form("RunnableLambda")(thing)  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ from runwell.errors import InvalidInput
 from runwell.observe.run import open_run
 from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
+from runwell.runnables.exception_types import exception_types
 from runwell.runnables.runnable import Input, Output, Runnable
 
 __all__ = ["RunnableWithFallbacks"]
@@ -26,14 +27,14 @@ class RunnableWithFallbacks(Runnable[Input, Output]):
         runnable: Runnable[Input, Output],
         fallbacks: Sequence[Any],
         *,
-        exceptions_to_handle: tuple[type[BaseException], ...] = (Exception,),
+        exceptions_to_handle: type[BaseException] | tuple[type[BaseException], ...] = (Exception,),
         exception_key: str | None = None,
     ) -> None:
         if isinstance(fallbacks, Runnable) or not isinstance(fallbacks, Sequence):
             raise InvalidInput(f"fallbacks is a list, not {fallbacks!r:.200}.", hint="with_fallbacks([backup])")
         self.runnable = runnable
         self.fallbacks = [coerce_to_runnable(each, f"Fallback {n}") for n, each in enumerate(fallbacks, 1)]
-        self.exceptions_to_handle = exceptions_to_handle
+        self.exceptions_to_handle = exception_types(exceptions_to_handle, "exceptions_to_handle")
         self.exception_key = exception_key
         self.name = runnable.name
         self._own_config = runnable._own_config

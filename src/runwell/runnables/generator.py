@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from runwell.runnables.addable import add_all
 from runwell.runnables.bridges import through_loop, through_thread
 from runwell.runnables.chunkwise import ChunkwiseRunnable
 from runwell.runnables.config import RunnableConfig
-from runwell.runnables.parameters import asked_for, supplies
+from runwell.runnables.parameters import asked_for, generates, supplies
 from runwell.runnables.runnable import Input, Output
 
 __all__ = ["RunnableGenerator"]
@@ -34,9 +33,16 @@ class RunnableGenerator(ChunkwiseRunnable[Input, Output]):
     ) -> None:
         plain: Callable[..., Iterator[Any]] | None = None
         asynchronous = atransform
+        both: tuple[Any, ...] = (transform, atransform)
+        for given in both:
+            if given is not None and not callable(given):
+                raise InvalidInput(
+                    f"RunnableGenerator wants a generator function, not {given!r:.200}.",
+                    hint="Pass `def step(chunks): yield ...`.",
+                )
         if transform is not None:
-            if inspect.isasyncgenfunction(transform):
-                asynchronous = transform
+            if generates(transform)[1]:
+                asynchronous = transform  # type: ignore[assignment]
             else:
                 plain = transform  # type: ignore[assignment]
         if plain is None and asynchronous is None:

@@ -10,6 +10,9 @@ from runwell.errors import InvalidInput
 
 __all__ = ["Hold", "hold_of"]
 
+_BEGINS = re.compile(r"\A(?:\\[^A]|\[\^?\]?+(?:\\.|[^\]\\])*\]|[^\\\[^])*?(?:\^|\\A)", re.DOTALL)
+"""An anchor at the beginning: not escaped, and in no set of characters."""
+
 _NEVER = "\U0010fffe\U0010ffff"
 """Noncharacters: text from anywhere does not hold them, so a pattern that ends in them is never whole."""
 
@@ -54,6 +57,11 @@ class _Pattern:
             raise InvalidInput(
                 f"hold={pattern!r} looks back, at text that is gone by then.",
                 hint="Let the expression begin with what it looks back at.",
+            )
+        if _BEGINS.search(pattern) and not flags & re.MULTILINE:
+            raise InvalidInput(
+                f"hold={pattern!r} looks for where the text begins, which a piece in its middle cannot tell.",
+                hint="For lines compile it with re.MULTILINE; for the beginning write a generator of its chunks.",
             )
         self._words = "\\b" in pattern or "\\B" in pattern
         self._lines = bool(flags & re.MULTILINE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.closing import aclose
 from runwell.errors import StreamClosed
+from runwell.runnables.notes import note_entry
 
 if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
@@ -36,6 +37,7 @@ class _Shared:
         # one that has not begun (because of `max_concurrency`) may have to wait for the others to end
         self.queues = [Pipe(sys.maxsize) for _ in range(readers)]
         self.ended = False
+        self.failed: Exception | None = None
 
     def begin(self, number: int) -> None:
         """This reader has begun: from now on it holds up those too far ahead of it."""
@@ -82,6 +84,9 @@ class _SyncShared(_Shared):
         except StopIteration:
             self.ended = True
             return
+        except Exception as error:
+            self.failed = error
+            raise
         for late in self.hand_out(item):
             with suppress(StreamClosed):  # that one reads no more
                 late.room()
@@ -120,7 +125,11 @@ class _AsyncShared(_Shared):
             queue.close()
 
     async def _fetch(self) -> None:
-        item = await anext(self.source, _END)
+        try:
+            item = await anext(self.source, _END)
+        except Exception as error:
+            self.failed = error
+            raise
         if item is _END:
             self.ended = True
             return
@@ -130,16 +139,31 @@ class _AsyncShared(_Shared):
 
 
 def interleave(
-    steps: Mapping[Any, Runnable[Any, Any]], source: Iterator[Any], alone: bool, limit: int | None
+    steps: Mapping[Any, Runnable[Any, Any]],
+    source: Iterator[Any],
+    alone: bool,
+    limit: int | None,
+    name: Callable[[], str],
 ) -> Iterator[Labelled]:
-    """(label, chunk) of every step. `alone` says that the source holds one item, all of it: then steps that never block
-    go first, and at most one that may block needs no thread."""
+    """(label, chunk) of every step; an error says in which, of the runnable `name`.
+
+    `alone` says that the source holds one item, all of it: then steps that never block go first, and at most one that
+    may block needs no thread."""
     slow = [label for label, step in steps.items() if not step.never_blocks]
     if alone and len(slow) <= 1:
         item = next(source)
         for label in (*(label for label in steps if label not in slow), *slow):
-            for chunk in steps[label].transform(iter((item,))):
-                yield label, chunk
+            stream = steps[label].transform(iter((item,)))
+            try:
+                while (chunk := next(stream, _END)) is not _END:
+                    yield label, chunk
+            except Exception as error:
+                _note(error, name, label, steps, item, False)
+                raise
+            finally:
+                close = getattr(stream, "close", None)
+                if close is not None:
+                    close()
         return
     from runwell.drivers.cancel import CANCEL
     from runwell.drivers.streams import SyncStream
@@ -159,8 +183,10 @@ def interleave(
                     if shared.cancelled:
                         raise StreamClosed()
                     pipe.put((label, chunk))
-            except Exception:
+            except Exception as error:
                 shared.cancel()
+                if error is not shared.failed:
+                    _note(error, name, label, steps, None, True)
                 raise
             finally:
                 close = getattr(stream, "close", None)
@@ -176,7 +202,7 @@ def interleave(
 
 
 async def ainterleave(
-    steps: Mapping[Any, Runnable[Any, Any]], source: AsyncIterator[Any], limit: int | None
+    steps: Mapping[Any, Runnable[Any, Any]], source: AsyncIterator[Any], limit: int | None, name: Callable[[], str]
 ) -> AsyncIterator[Labelled]:
     """`interleave` on the running loop: one task for each step."""
     from runwell.drivers.aio import afan_out
@@ -191,6 +217,10 @@ async def ainterleave(
             try:
                 async for chunk in stream:
                     await pipe.aput((label, chunk))
+            except Exception as error:
+                if error is not shared.failed:
+                    _note(error, name, label, steps, None, True)
+                raise
             finally:
                 await aclose(stream)
                 shared.queues[number].close()
@@ -204,6 +234,12 @@ async def ainterleave(
             yield item
     finally:
         await merged.aclose()
+
+
+def _note(error: Exception, name: Callable[[], str], label: Any, steps: Any, given: Any, fed: bool) -> None:
+    """Not for the end of the stream, nor for the input's other keys that `assign` lets through."""
+    if label is not None and not isinstance(error, StreamClosed):
+        note_entry(error, name(), label, steps[label], given, fed)
 
 
 def _raise_first(outcomes: list[Any]) -> None:

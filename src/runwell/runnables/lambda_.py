@@ -16,7 +16,7 @@ from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.runnables.addable import add_all
 from runwell.runnables.config import RunnableConfig
-from runwell.runnables.parameters import asked_for, supplies
+from runwell.runnables.parameters import asked_for, generates, supplies, takes_nothing
 from runwell.runnables.runnable import Input, Output, Runnable
 
 __all__ = ["RunnableLambda", "get_lambda_source"]
@@ -44,15 +44,18 @@ class RunnableLambda(Runnable[Input, Output]):
                     f"RunnableLambda wants a function, not {given!r:.200}.",
                     hint="Wrap a constant as `lambda _: value`.",
                 )
+            if takes_nothing(given):
+                raise InvalidInput(
+                    f"{given!r:.200} takes no argument; a step is called with its input.",
+                    hint="Give it one, also if it makes nothing of it: `lambda _: value`.",
+                )
         self.func = func
         self.afunc = afunc
         self.name = name or _name_of(func)
         self._asks = asked_for(func)
         self._aasks = asked_for(afunc) if afunc is not None else self._asks
-        inner = func.func if isinstance(func, partial) else func
-        self._yields = inspect.isgeneratorfunction(inner)
-        self._ayields = inspect.isasyncgenfunction(inner)  # then there is no other form of it
-        self._generates = inspect.isasyncgenfunction(afunc) or (afunc is None and self._ayields)
+        self._yields, self._ayields = generates(func)  # with the latter there is no other form of it
+        self._generates = self._ayields if afunc is None else generates(afunc)[1]
         called: Callee[Any] = callee(func)
         self._callee = Callee(called.sync, afunc if afunc is not None else called.aio, cheap=called.cheap)
         self.never_blocks = called.cheap and not self._ayields and afunc is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["abbreviated", "note_step"]
+__all__ = ["abbreviated", "note_entry", "note_step"]
 
-_MARK = "in step "
+_MARKS = ("in step ", "in the entry ")
 
 
 def abbreviated(value: Any, limit: int = 200) -> str:
@@ -22,9 +22,16 @@ def abbreviated(value: Any, limit: int = 200) -> str:
 
 def note_step(error: BaseException, chain: Any, index: int, count: int, step: Any, given: Any, fed: bool) -> None:
     """Add the note; the input is told once, by the innermost chain. `fed`: the input came chunk by chunk."""
-    known = any(isinstance(note, str) and note.startswith(_MARK) for note in getattr(error, "__notes__", ()))
-    where = f"{_MARK}{index + 1} of {count}, {step.get_name()!r}, of the chain {chain.get_name()!r}"
-    if known:
-        error.add_note(where)
-    else:
-        error.add_note(f"{where}; its input was {'a stream' if fed else abbreviated(given)}")
+    where = f"{_MARKS[0]}{index + 1} of {count}, {step.get_name()!r}, of the chain {chain.get_name()!r}"
+    _note(error, where, given, fed)
+
+
+def note_entry(error: BaseException, parallel: str, key: str, step: Any, given: Any, fed: bool) -> None:
+    """`note_step` for one of the steps that stand side by side in `parallel`."""
+    _note(error, f"{_MARKS[1]}{key!r}, {step.get_name()!r}, of {parallel!r}", given, fed)
+
+
+def _note(error: BaseException, where: str, given: Any, fed: bool) -> None:
+    if not any(isinstance(note, str) and note.startswith(_MARKS) for note in getattr(error, "__notes__", ())):
+        where = f"{where}; its input was {'a stream' if fed else abbreviated(given)}"
+    error.add_note(where)

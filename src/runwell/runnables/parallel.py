@@ -13,6 +13,7 @@ from runwell.runnables.bridges import alone
 from runwell.runnables.coerce import coerce_to_runnable
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.interleave import _raise_first, ainterleave, interleave
+from runwell.runnables.notes import note_entry
 from runwell.runnables.runnable import Input, Runnable
 
 __all__ = ["RunnableMap", "RunnableParallel", "branch_limit", "labelled"]
@@ -27,6 +28,10 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
     """
 
     def __init__(self, steps__: Mapping[str, Any] | None = None, name: str | None = None, **steps: Any) -> None:
+        if steps__ is not None and not isinstance(steps__, Mapping):
+            raise InvalidInput(
+                f"A parallel step is made of a dict, not {steps__!r:.200}.", hint='Write it as {"name": step}.'
+            )
         given = {**(steps__ or {}), **steps}
         if not given:
             raise InvalidInput("A parallel step needs at least one entry.", hint='Write it as {"name": step}.')
@@ -60,19 +65,29 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
 
     def _all(self, given: Any) -> dict[str, Any]:
         slow = self._slow
+        found = {}
+        try:
+            for key, step in self.steps__.items() if len(slow) <= 1 else self._fast:
+                found[key] = step.invoke(given)
+        except Exception as error:
+            note_entry(error, self.get_name(), key, step, given, False)
+            raise
         if len(slow) <= 1:
-            return {key: step.invoke(given) for key, step in self.steps__.items()}
+            return found
         from runwell.drivers.threads import fan_out
 
-        found = {key: step.invoke(given) for key, step in self._fast}
         outcomes = fan_out(
             [lambda step=step: step.invoke(given) for _, step in slow],  # type: ignore[misc]
             branch_limit(),
             stop_on_error=True,
         )
-        return self._ordered(found, outcomes)
+        return self._ordered(given, found, outcomes)
 
-    def _ordered(self, found: dict[str, Any], outcomes: list[Any]) -> dict[str, Any]:
+    def _ordered(self, given: Any, found: dict[str, Any], outcomes: list[Any]) -> dict[str, Any]:
+        for (key, step), outcome in zip(self._slow, outcomes, strict=True):
+            if isinstance(outcome.error, Exception):
+                note_entry(outcome.error, self.get_name(), key, step, given, False)
+                break
         _raise_first(outcomes)
         for (key, _), outcome in zip(self._slow, outcomes, strict=True):
             found[key] = outcome.value
@@ -87,11 +102,17 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
 
     async def _aall(self, given: Any) -> dict[str, Any]:
         slow = self._slow
-        found = {key: step.invoke(given) for key, step in self._fast}
-        if len(slow) <= 1:
-            for key, step in slow:
-                found[key] = await step.ainvoke(given)
-            return {key: found[key] for key in self.steps__}
+        found = {}
+        try:
+            for key, step in self._fast:
+                found[key] = step.invoke(given)
+            if len(slow) <= 1:
+                for key, step in slow:
+                    found[key] = await step.ainvoke(given)
+                return {key: found[key] for key in self.steps__}
+        except Exception as error:
+            note_entry(error, self.get_name(), key, step, given, False)
+            raise
         from runwell.drivers.aio import afan_out
 
         outcomes = await afan_out(
@@ -99,7 +120,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
             branch_limit(),
             stop_on_error=True,
         )
-        return self._ordered(found, outcomes)
+        return self._ordered(given, found, outcomes)
 
     # -- streams
 
@@ -121,7 +142,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         return self._flow(source, alone)
 
     def _flow(self, source: Iterator[Any], alone: bool) -> Iterator[dict[str, Any]]:
-        merged = interleave(self.steps__, source, alone, branch_limit())
+        merged = interleave(self.steps__, source, alone, branch_limit(), self.get_name)
         try:
             for key, chunk in merged:
                 yield labelled(self.steps__[key], key, chunk)
@@ -148,7 +169,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         return self._aflow(source)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
-        merged = ainterleave(self.steps__, source, branch_limit())
+        merged = ainterleave(self.steps__, source, branch_limit(), self.get_name)
         try:
             async for key, chunk in merged:
                 yield labelled(self.steps__[key], key, chunk)

@@ -10,7 +10,7 @@ from typing import Any
 from runwell.ports.runtime import CURRENT_TASK, Runtime
 from runwell.runnables.config import ensure_config
 
-__all__ = ["SUPPLIED", "asked_for", "supplies"]
+__all__ = ["SUPPLIED", "asked_for", "generates", "supplies", "takes_nothing"]
 
 SUPPLIED = ("config", "runtime")
 """A parameter of one of these names, other than the first, is filled in."""
@@ -32,6 +32,26 @@ def asked_for(function: Any) -> tuple[str, ...]:
     except (TypeError, ValueError):  # a builtin without a signature
         return ()
     return tuple(name for name in SUPPLIED if name in parameters[1:])
+
+
+def generates(function: Any) -> tuple[bool, bool]:
+    """Whether it is a generator function, and whether an `async` one: also as an object's `__call__`, or a partial."""
+    while isinstance(function, partial):
+        function = function.func
+    if type(function) is not FunctionType and not inspect.isroutine(function) and not inspect.isclass(function):
+        function = getattr(type(function), "__call__", None)  # noqa: B004
+    return inspect.isgeneratorfunction(function), inspect.isasyncgenfunction(function)
+
+
+def takes_nothing(function: Any) -> bool:
+    """Whether it is a function that declares no parameter a value could be given for."""
+    target, bound = function, 0
+    if type(target) is MethodType:
+        target, bound = target.__func__, 1
+    if type(target) is not FunctionType:
+        return False
+    code = target.__code__
+    return code.co_argcount <= bound and not code.co_flags & inspect.CO_VARARGS
 
 
 def supplies(names: tuple[str, ...]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         return self._flow(input, False) if run is None else run.watch(lambda: self._flow(input, False), add_dicts)
 
     def _flow(self, source: Iterator[Any], alone: bool) -> Iterator[dict[str, Any]]:
-        merged = interleave(self._branches, source, alone, branch_limit())
+        merged = interleave(self._branches, source, alone, branch_limit(), self.get_name)
         try:
             for label, chunk in merged:
                 yield chunk if label is None else labelled(self._branches[label], label, chunk)
@@ -155,7 +155,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         return self._aflow(input) if run is None else run.awatch(lambda: self._aflow(input), add_dicts)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
-        merged = ainterleave(self._branches, source, branch_limit())
+        merged = ainterleave(self._branches, source, branch_limit(), self.get_name)
         try:
             async for label, chunk in merged:
                 yield chunk if label is None else labelled(self._branches[label], label, chunk)

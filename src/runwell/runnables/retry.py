@@ -10,6 +10,7 @@ from runwell.drivers.closing import aclose
 from runwell.errors import InvalidInput, UsageError
 from runwell.observe.run import Run, open_run
 from runwell.runnables.config import RunnableConfig
+from runwell.runnables.exception_types import exception_types
 from runwell.runnables.runnable import Input, Output, Runnable
 
 if TYPE_CHECKING:
@@ -38,17 +39,16 @@ class RunnableRetry(Runnable[Input, Output]):
         stop_after_attempt: int = 3,
         max_attempt_number: int | None = None,
     ) -> None:
-        attempts = max_attempt_number if max_attempt_number is not None else stop_after_attempt
-        if attempts < 1:
+        attempts: Any = max_attempt_number if max_attempt_number is not None else stop_after_attempt
+        if not isinstance(attempts, int) or attempts < 1:
             raise InvalidInput(f"stop_after_attempt is at least 1, not {attempts!r}.")
         unknown = set(exponential_jitter_params or {}) - set(_WAIT)
         if unknown:
             raise InvalidInput(
                 f"Unknown exponential_jitter_params {sorted(unknown)}.", hint=f"There are {', '.join(_WAIT)}."
             )
-        types = retry_if_exception_type
         self.bound = bound
-        self.exception_types = types if isinstance(types, tuple) else (types,)
+        self.exception_types = exception_types(retry_if_exception_type, "retry_if_exception_type")
         self.wait_exponential_jitter = wait_exponential_jitter
         self.wait_params = {**_WAIT, **(exponential_jitter_params or {})}
         self.stop_after_attempt = attempts

@@ -35,7 +35,8 @@ def streamable(function: Any = None, /, *, hold: Any = None) -> Any:
             return re.sub(r"https?://\\S+", "[link]", text)
 
     It stays callable as before. The function must not look further than `hold` says, and must leave an empty text
-    empty. What is kept back is bounded by the longest match; with a length the function is called several times for
+    empty. What is kept back is bounded by the longest match, and by a quarter more if that is longer than a thousand
+    characters; with a length the function is called several times for
     each chunk.
     """
     if function is None:
@@ -48,6 +49,11 @@ class StreamableFunction(ChunkwiseRunnable[str, str]):
     """A function marked with `streamable`."""
 
     def __init__(self, function: Callable[[str], str], hold: Any = None, kept: Any = None) -> None:
+        if not callable(function):
+            raise InvalidInput(
+                f"@streamable marks a function from text to text, not {function!r:.200}.",
+                hint='With what it looks for: @streamable(hold="...").',
+            )
         called: Any = callee(function)
         if called.sync is None:
             raise InvalidInput(
@@ -73,34 +79,63 @@ class StreamableFunction(ChunkwiseRunnable[str, str]):
         return self.func(_text(text, self))
 
     def _flow(self, source: Iterator[str], kwargs: dict[str, Any]) -> Iterator[str]:
-        held, silent = "", True
+        held, silent = _Held(self), True
         for chunk in source:
-            held, ready = self._step(held, chunk)
+            ready = held.step(chunk)
             if ready:
                 silent = False
                 yield ready
-        if held or silent:
-            yield self.func(held)
+        if held.size or silent:
+            yield held.rest()
 
     async def _aflow(self, source: AsyncIterator[str], kwargs: dict[str, Any]) -> AsyncIterator[str]:
         """On the loop: a hop to a thread for each chunk would cost more than the function."""
-        held, silent = "", True
+        held, silent = _Held(self), True
         async for chunk in source:
-            held, ready = self._step(held, chunk)
+            ready = held.step(chunk)
             if ready:
                 silent = False
                 yield ready
-        if held or silent:
-            yield self.func(held)
-
-    def _step(self, held: str, chunk: Any) -> tuple[str, str]:
-        """(what is kept back, what is ready) when `chunk` comes."""
-        text = held + _text(chunk, self)
-        place = self._kept.cut(text, self.func)
-        return text[place:], self.func(text[:place]) if place else ""
+        if held.size or silent:
+            yield held.rest()
 
     def __repr__(self) -> str:
         return f"streamable({self.name})" if self.hold is None else f"streamable(hold={self.hold!r})({self.name})"
+
+
+class _Held:
+    """What a stream has kept back."""
+
+    __slots__ = ("_function", "_look", "_parts", "size")
+
+    def __init__(self, function: StreamableFunction) -> None:
+        self._function = function
+        self._parts: list[str] = []
+        self._look = 0
+        self.size = 0
+
+    def step(self, chunk: Any) -> str:
+        """What is ready when `chunk` comes."""
+        function = self._function
+        self._parts.append(_text(chunk, function))
+        self.size += len(chunk)
+        if self.size < self._look:
+            return ""
+        text = "".join(self._parts)
+        place = function._kept.cut(text, function.func)
+        self._parts = [text[place:]]
+        self.size = len(text) - place
+        # One that is long already is not looked through again for every chunk, which would cost quadratic time.
+        self._look = self.size + self.size // 4 if self.size > _LONG else 0
+        return function.func(text[:place]) if place else ""
+
+    def rest(self) -> str:
+        """What is ready when nothing more comes."""
+        return self._function.func("".join(self._parts))
+
+
+_LONG = 1024
+"""Characters kept back from which on a quarter more has to come before it is looked whether a match has ended."""
 
 
 def _text(value: Any, function: StreamableFunction) -> str:

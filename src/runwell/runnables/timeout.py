@@ -23,7 +23,7 @@ class RunnableWithTimeout(RunnableWrapper[Input, Output]):
 
     def __init__(self, bound: Runnable[Input, Output], timeout_s: float) -> None:
         given: Any = timeout_s
-        if isinstance(given, bool) or not isinstance(given, int | float) or given <= 0:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
             raise InvalidInput(f"A timeout is a number of seconds above 0, not {timeout_s!r}.")
         super().__init__(bound)
         self.timeout_s = timeout_s
