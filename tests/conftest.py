@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+
+from runwell.testing.killing import Program
+from runwell.testing.postgres import PostgresServer
 
 
 class SyncCalls:
@@ -89,3 +94,30 @@ class AsyncCalls:
 def driver(request: pytest.FixtureRequest) -> Any:
     """`invoke`, `stream`, `transform`, `batch` and `completed` in each colour in turn; `driver.colour` names it."""
     return request.param
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL server for all tests that need one, in whichever of the run's workers."""
+    with PostgresServer(shared=os.environ.get("PYTEST_XDIST_TESTRUNUID")) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """A connection string to an empty schema."""
+    return postgres_server.new_schema()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Any]:
+    """`programs(source)`: the program, imported once for all tests of this process that start and kill it."""
+    made: dict[str, Program] = {}
+    with ExitStack() as stack:
+
+        def program(source: str) -> Program:
+            if source not in made:
+                made[source] = stack.enter_context(Program(source))
+            return made[source]
+
+        yield program

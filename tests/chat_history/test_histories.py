@@ -261,11 +261,16 @@ def test_sessions_of_one_database_are_apart_and_share_a_pool(postgres_url):
         PostgresChatMessageHistory("", postgres_url)
 
 
-def test_a_connection_that_died_is_replaced_and_nothing_is_added_twice(postgres_url, postgres_server):
+def test_a_connection_that_died_is_replaced_and_nothing_is_added_twice(postgres_url):
+    import psycopg
+
     history = PostgresChatMessageHistory("s", postgres_url)
     history.add_user_message("one")
-    with postgres_server._connected() as other:
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'runwell'")
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        other.execute(
+            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()"""
+        )
     history.add_user_message("two")
     assert [message.text for message in history.messages] == ["one", "two"]
 

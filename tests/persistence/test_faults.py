@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import signal
 import subprocess
 import sys
 import threading
@@ -15,24 +14,20 @@ import pytest
 from runwell.errors import ThreadBusy
 from runwell.graph import END, START, Send, StateGraph
 from runwell.persistence import PostgresSaver, SqliteSaver, SqliteStore
+from runwell.testing.killing import Program, places
 from runwell.testing.postgres import PostgresServer
 
 pytestmark = pytest.mark.integration
 
 PROGRAM = '''
-"""Runs, or goes on with, a graph. Around every statement to the database it marks a line, and waits to go on."""
-import os, sys
-sys.path.insert(0, sys.argv[1])
+"""Runs, or goes on with, a graph, with a mark before and after every statement to the database."""
+import sqlite3, sys
+import psycopg, psycopg_pool  # loaded once, before the forks
+sys.path.insert(0, FOLDER)
 from test_faults import build
 from runwell.persistence import PostgresSaver, SqliteSaver
 from runwell.persistence.databases import postgres, sqlite
-
-kind, target, journal = sys.argv[2:]
-
-
-def mark(text):
-    os.write(1, (text + "\\n").encode())
-    os.read(0, 1)
+from runwell.testing.killing import mark
 
 
 def watched(function):
@@ -48,20 +43,21 @@ def watched(function):
     return call
 
 
-if kind == "sqlite":
-    saver = SqliteSaver(target)
-    sqlite.SqliteFile.rows = watched(sqlite.SqliteFile.rows)
-else:
-    saver = PostgresSaver(target)
-    saver.setup()
-    import runwell.persistence.checkpoints.postgres as dialect
-    dialect.fetch = postgres.fetch = watched(postgres.fetch)
-app = build(journal).compile(saver)
-begun = saver.load("t") is not None
-config = {"configurable": {"thread_id": "t"}, "max_concurrency": 1}
-result = app.invoke(None if begun else {"n": 0, "log": []}, config)
-print("result", result["n"], *result["log"], sep="|", flush=True)
-saver.close()
+def main(kind, target, journal):
+    if kind == "sqlite":
+        saver = SqliteSaver(target)
+        sqlite.SqliteFile.rows = watched(sqlite.SqliteFile.rows)
+    else:
+        saver = PostgresSaver(target)
+        saver.setup()
+        import runwell.persistence.checkpoints.postgres as dialect
+        dialect.fetch = postgres.fetch = watched(postgres.fetch)
+    app = build(journal).compile(saver)
+    begun = saver.load("t") is not None
+    config = {"configurable": {"thread_id": "t"}, "max_concurrency": 1}
+    result = app.invoke(None if begun else {"n": 0, "log": []}, config)
+    saver.close()
+    return [result["n"], *result["log"]]
 '''
 
 
@@ -89,61 +85,28 @@ def build(journal: str) -> Any:
     return graph
 
 
-def run(kind: str, target: str, journal: Path, kill_at: int | None = None) -> tuple[list[str], str]:
-    """Run the program past `kill_at` marks and kill it at the next; its marks and its result."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), kind, target, str(journal)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stderr is not None
-    marks: list[str] = []
-    result = ""
-    with child.stdin, child.stdout, child.stderr:
-        while line := child.stdout.readline().decode().rstrip("\n"):
-            if line.startswith("result|"):
-                result = line
-                break
-            marks.append(line)
-            if len(marks) - 1 == kill_at:
-                child.send_signal(signal.SIGKILL)
-                break
-            child.stdin.write(b"\n")
-            child.stdin.flush()
-        failed = child.stderr.read().decode()
-    assert child.wait() == (-signal.SIGKILL if kill_at is not None and not result else 0), failed
-    return marks, result
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # some sixty processes, which a busy machine starts slowly
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_run_20_killed_between_any_two_statements_it_ends_the_same_and_repeats_only_what_was_in_flight(
-    kind: str, tmp_path: Path, postgres_server: PostgresServer
+    kind: str, tmp_path: Path, postgres_server: PostgresServer, programs: Any
 ) -> None:
+    program: Program = programs(PROGRAM.replace("FOLDER", repr(str(Path(__file__).parent))))
+
     def target(name: str) -> str:
         return str(tmp_path / f"{name}.db") if kind == "sqlite" else postgres_server.new_schema()
 
-    marks, expected = run(kind, target("whole"), tmp_path / "whole")
-    assert expected.startswith("result|2|next 1|part 1 a|")
+    marks, expected = program.run(kind, target("whole"), str(tmp_path / "whole"))
+    assert expected[:3] == [2, "next 1", "part 1 a"]
     whole = (tmp_path / "whole").read_text().splitlines()
-    kinds: dict[str, list[int]] = {}
-    for number, mark in enumerate(marks):
-        kinds.setdefault(mark, []).append(number)
-    points = sorted({at for places in kinds.values() for at in (places[0], places[len(places) // 2], places[-1])})
-    for at in points:
+    for at in places(marks, 2 if kind == "sqlite" else 1):
         where, journal = target(f"{at}"), tmp_path / f"{at}.journal"
-        seen, _ = run(kind, where, journal, at)
+        seen, _ = program.run(kind, where, str(journal), kill_at=at)
         assert seen == marks[: at + 1]
         before = journal.read_text().splitlines() if journal.exists() else []
-        _, result = run(kind, where, journal)
-        assert result == expected, marks[at]
+        _, result = program.run(kind, where, str(journal))
+        assert result == expected, (at, marks[at])
         lines = journal.read_text().splitlines()
         assert sorted(set(lines)) == sorted(whole)
-        assert [line for line in whole if lines.count(line) > 1] in ([], before[-1:]), marks[at]
+        assert [line for line in whole if lines.count(line) > 1] in ([], before[-1:]), (at, marks[at])
 
 
 @pytest.mark.slow

@@ -59,10 +59,14 @@ def values(saver: PostgresSaver, thread: str = "t") -> Any:
 # -- connections that die
 
 
+MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
+"""The server's other sessions that were opened with the same connection string."""
+
+
 def cut(url: str) -> int:
     """End every session of a saver's on the server's side; gives how many there were."""
     with psycopg.connect(url, autocommit=True) as admin:
-        query = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = 'runwell'"
+        query = f"SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE {MINE}"
         row = admin.execute(query).fetchone()
         assert row is not None
         return int(row[0])
@@ -100,6 +104,26 @@ def test_run_17_all_connections_of_a_pool_may_have_died(postgres_url: str, saver
     for n in range(6):
         saver.commit(step(1, ["x"], ["x", "y"], f"t{n}"))
     assert [values(saver, f"t{n}") for n in range(6)] == [["x", "y"]] * 6
+
+
+def test_run_17_connections_may_die_one_after_the_other_as_each_is_tried(
+    postgres_url: str, saver: PostgresSaver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a server that is stopping do."""
+    messages = talk(saver, 1)
+    real, died = postgres_module.PostgresDatabase._within, []
+
+    def dying(self: Any, connection: Any, *arguments: Any) -> Any:
+        if len(died) < 3:
+            died.append(connection.info.backend_pid)
+            with psycopg.connect(postgres_url, autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s, 5000)", (died[-1],))
+        return real(self, connection, *arguments)
+
+    monkeypatch.setattr(postgres_module.PostgresDatabase, "_within", dying)
+    saver.commit(step(2, messages, [*messages, "more"]))
+    assert len(set(died)) == 3
+    assert values(saver) == [*messages, "more"]
 
 
 class Lossy:

