@@ -137,12 +137,10 @@ def test_a_failing_step_is_named_with_its_input(driver):
     made = (RunnableLambda(str.upper) | broken | str.lower).with_config(run_name="whole")
     with pytest.raises(KeyError) as caught:
         driver.invoke(made, "abc")
-    assert caught.value.__notes__ == ["in step 2 of 3, 'broken', of the chain 'RunnableSequence'; its input was 'ABC'"]
+    assert caught.value.__notes__ == ["in step 2 of 3, 'broken', of the chain 'whole'; its input was 'ABC'"]
     with pytest.raises(KeyError) as caught:
         driver.stream(made, "abc")
-    assert caught.value.__notes__ == [
-        "in step 2 of 3, 'broken', of the chain 'RunnableSequence'; its input was a stream"
-    ]
+    assert caught.value.__notes__ == ["in step 2 of 3, 'broken', of the chain 'whole'; its input was a stream"]
 
 
 def test_an_outer_chain_adds_where_the_inner_one_stood_but_not_the_input_again(driver):
@@ -232,3 +230,29 @@ def test_an_error_before_the_entries_is_none_of_theirs(driver):
         driver.stream(RunnableLambda(breaks) | {"a": RunnablePassthrough(), "b": len}, 1)
     assert "in step 1 of 2, 'breaks'" in caught.value.__notes__[0]
     assert not any("in the entry" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("named", ["bound", "called", "made"])
+def test_the_note_calls_a_chain_by_its_name(named, driver):
+    chain_ = RunnableLambda(str) | fails
+    config = {"run_name": "triage"} if named == "called" else None
+    if named == "bound":
+        chain_ = chain_.with_config(run_name="triage")
+    elif named == "made":
+        chain_ = RunnableSequence(str, fails, name="triage")
+    for call in (driver.invoke, driver.stream):
+        with pytest.raises(ValueError, match="boom") as caught:
+            call(chain_, "q", config)
+        assert caught.value.__notes__[0].startswith("in step 2 of 2, 'fails', of the chain 'triage'")
+
+
+def test_any_iterable_is_a_stream_of_chunks():
+    parts = [*ALL, ALL[2] | ALL[3], RunnableLambda(str) | str.upper, RunnableGenerator(letters), RunnablePassthrough()]
+    for part in parts:
+        assert "".join(part.transform(["ab", "c"])).upper() == "ABC"
+    assert list((RunnablePassthrough() | {"a": ByTransform(), "b": ByTransform()}).transform(["a"]))
+    assert list(RunnablePassthrough.assign(b=len).transform([{"a": 1}])) == [{"a": 1}, {"b": 1}]
+
+
+def letters(chunks):
+    yield from chunks

@@ -366,6 +366,9 @@ def test_pick_passes_chunks_of_its_key_on(driver):
     assert driver.invoke(both.pick(["b"]), "x y") == {"b": 3}
     with pytest.raises(InvalidInput, match="no key 'z'"):
         driver.invoke(both.pick("z"), "x y")
+    with pytest.raises(InvalidInput, match="'z'"):
+        driver.stream(both.pick("z"), "x y")
+    assert driver.transform(RunnablePick("z"), []) == []
     with pytest.raises(InvalidInput, match="works on a dict"):
         driver.invoke(RunnablePick("z"), "x y")
 

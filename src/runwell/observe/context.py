@@ -63,11 +63,13 @@ class RunContext:
     `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
     although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step. `home` is the async
     run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
+    `about` is the id of the component that it is a run of;
     `owner` is the id of the runnable of a user's own class that the run was opened around, else 0; `delegates` the same
     until its own code is reached.
     """
 
     __slots__ = (
+        "about",
         "configurable",
         "delegates",
         "handlers",
@@ -117,6 +119,7 @@ class RunContext:
         self.holds_loop = False
         self.wants_tokens = False
         self.wants_chunks = False
+        self.about = 0
         self.owner = 0
         self.delegates = 0
         for handler in handlers:

@@ -55,7 +55,9 @@ def open_run(
     if not config and (parent is None or not parent.handlers):
         return None
     name = component if isinstance(component, str) else component.get_name()
-    return Run(child_context(parent, config, kind, name), inputs, serialized)
+    context = child_context(parent, config, kind, name)
+    context.about = id(component)
+    return Run(context, inputs, serialized)
 
 
 class Run:

@@ -127,7 +127,7 @@ def through_loop(
     """An `async` transform of a plain stream: it runs on a loop of ours, its input is read in one worker thread."""
     from runwell.drivers.streams import iterate_async, iterate_sync
 
-    lent = _Lent(source)
+    lent = _Lent(iter(source))
     try:
         with iterate_sync(transform(iterate_async(lent))) as chunks:
             yield from chunks

@@ -143,22 +143,22 @@ def interleave(
     source: Iterator[Any],
     alone: bool,
     limit: int | None,
-    name: Callable[[], str],
+    whole: Any,
 ) -> Iterator[Labelled]:
-    """(label, chunk) of every step; an error says in which, of the runnable `name`.
+    """(label, chunk) of every step; an error says in which, of the runnable `whole`.
 
     `alone` says that the source holds one item, all of it: then steps that never block go first, and at most one that
     may block needs no thread."""
     slow = [label for label, step in steps.items() if not step.never_blocks]
     if alone and len(slow) <= 1:
-        item = next(source)
+        item = next(iter(source))
         for label in (*(label for label in steps if label not in slow), *slow):
             stream = steps[label].transform(iter((item,)))
             try:
                 while (chunk := next(stream, _END)) is not _END:
                     yield label, chunk
             except Exception as error:
-                _note(error, name, label, steps, item, False)
+                _note(error, whole, label, steps, item, False)
                 raise
             finally:
                 close = getattr(stream, "close", None)
@@ -169,7 +169,7 @@ def interleave(
     from runwell.drivers.streams import SyncStream
     from runwell.drivers.threads import fan_out
 
-    shared = _SyncShared(source, len(steps))
+    shared = _SyncShared(iter(source), len(steps))
 
     def produce(pipe: Pipe) -> None:
         def pump(number: int, label: Any) -> None:
@@ -186,7 +186,7 @@ def interleave(
             except Exception as error:
                 shared.cancel()
                 if error is not shared.failed:
-                    _note(error, name, label, steps, None, True)
+                    _note(error, whole, label, steps, None, True)
                 raise
             finally:
                 close = getattr(stream, "close", None)
@@ -202,7 +202,7 @@ def interleave(
 
 
 async def ainterleave(
-    steps: Mapping[Any, Runnable[Any, Any]], source: AsyncIterator[Any], limit: int | None, name: Callable[[], str]
+    steps: Mapping[Any, Runnable[Any, Any]], source: AsyncIterator[Any], limit: int | None, whole: Any
 ) -> AsyncIterator[Labelled]:
     """`interleave` on the running loop: one task for each step."""
     from runwell.drivers.aio import afan_out
@@ -219,7 +219,7 @@ async def ainterleave(
                     await pipe.aput((label, chunk))
             except Exception as error:
                 if error is not shared.failed:
-                    _note(error, name, label, steps, None, True)
+                    _note(error, whole, label, steps, None, True)
                 raise
             finally:
                 await aclose(stream)
@@ -236,10 +236,10 @@ async def ainterleave(
         await merged.aclose()
 
 
-def _note(error: Exception, name: Callable[[], str], label: Any, steps: Any, given: Any, fed: bool) -> None:
+def _note(error: Exception, whole: Any, label: Any, steps: Any, given: Any, fed: bool) -> None:
     """Not for the end of the stream, nor for the input's other keys that `assign` lets through."""
     if label is not None and not isinstance(error, StreamClosed):
-        note_entry(error, name(), label, steps[label], given, fed)
+        note_entry(error, whole, label, steps[label], given, fed)
 
 
 def _raise_first(outcomes: list[Any]) -> None:

@@ -70,7 +70,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
             for key, step in self.steps__.items() if len(slow) <= 1 else self._fast:
                 found[key] = step.invoke(given)
         except Exception as error:
-            note_entry(error, self.get_name(), key, step, given, False)
+            note_entry(error, self, key, step, given, False)
             raise
         if len(slow) <= 1:
             return found
@@ -86,7 +86,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
     def _ordered(self, given: Any, found: dict[str, Any], outcomes: list[Any]) -> dict[str, Any]:
         for (key, step), outcome in zip(self._slow, outcomes, strict=True):
             if isinstance(outcome.error, Exception):
-                note_entry(outcome.error, self.get_name(), key, step, given, False)
+                note_entry(outcome.error, self, key, step, given, False)
                 break
         _raise_first(outcomes)
         for (key, _), outcome in zip(self._slow, outcomes, strict=True):
@@ -111,7 +111,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
                     found[key] = await step.ainvoke(given)
                 return {key: found[key] for key in self.steps__}
         except Exception as error:
-            note_entry(error, self.get_name(), key, step, given, False)
+            note_entry(error, self, key, step, given, False)
             raise
         from runwell.drivers.aio import afan_out
 
@@ -142,7 +142,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         return self._flow(source, alone)
 
     def _flow(self, source: Iterator[Any], alone: bool) -> Iterator[dict[str, Any]]:
-        merged = interleave(self.steps__, source, alone, branch_limit(), self.get_name)
+        merged = interleave(self.steps__, source, alone, branch_limit(), self)
         try:
             for key, chunk in merged:
                 yield labelled(self.steps__[key], key, chunk)
@@ -169,7 +169,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
         return self._aflow(source)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
-        merged = ainterleave(self.steps__, source, branch_limit(), self.get_name)
+        merged = ainterleave(self.steps__, source, branch_limit(), self)
         try:
             async for key, chunk in merged:
                 yield labelled(self.steps__[key], key, chunk)

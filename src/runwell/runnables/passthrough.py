@@ -134,7 +134,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         return self._flow(input, False) if run is None else run.watch(lambda: self._flow(input, False), add_dicts)
 
     def _flow(self, source: Iterator[Any], alone: bool) -> Iterator[dict[str, Any]]:
-        merged = interleave(self._branches, source, alone, branch_limit(), self.get_name)
+        merged = interleave(self._branches, source, alone, branch_limit(), self)
         try:
             for label, chunk in merged:
                 yield chunk if label is None else labelled(self._branches[label], label, chunk)
@@ -155,7 +155,7 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         return self._aflow(input) if run is None else run.awatch(lambda: self._aflow(input), add_dicts)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
-        merged = ainterleave(self._branches, source, branch_limit(), self.get_name)
+        merged = ainterleave(self._branches, source, branch_limit(), self)
         try:
             async for label, chunk in merged:
                 yield chunk if label is None else labelled(self._branches[label], label, chunk)
@@ -185,12 +185,16 @@ class RunnablePick(Runnable[Mapping[str, Any], Any]):
     def _pick(self, given: Mapping[str, Any]) -> Any:
         given = _mapping(given, "pick")
         if isinstance(self.keys, str):
-            if self.keys not in given:
-                raise InvalidInput(
-                    f"There is no key {self.keys!r} to pick.", hint=f"The input has {', '.join(map(repr, given))}."
-                )
+            self._require(given)
             return given[self.keys]
         return AddableDict({key: given[key] for key in self.keys if key in given})
+
+    def _require(self, keys: Iterable[str]) -> None:
+        """Raise when the one key is not among those that came."""
+        if isinstance(self.keys, str) and self.keys not in keys:
+            raise InvalidInput(
+                f"There is no key {self.keys!r} to pick.", hint=f"The input has {', '.join(map(repr, keys))}."
+            )
 
     def _parts(self, chunk: Any) -> Iterable[Any]:
         chunk = _mapping(chunk, "pick")
@@ -206,8 +210,13 @@ class RunnablePick(Runnable[Mapping[str, Any], Any]):
         return self._flow(input) if run is None else run.watch(lambda: self._flow(input), add_all)
 
     def _flow(self, source: Iterator[Any]) -> Iterator[Any]:
+        came: dict[str, None] = {}
+        chunk: Any = None
         for chunk in source:
             yield from self._parts(chunk)
+            came.update(dict.fromkeys(chunk))
+        if chunk is not None:
+            self._require(came)
 
     def atransform(
         self, input: AsyncIterator[Mapping[str, Any]], config: RunnableConfig | None = None, **kwargs: Any
@@ -216,9 +225,14 @@ class RunnablePick(Runnable[Mapping[str, Any], Any]):
         return self._aflow(input) if run is None else run.awatch(lambda: self._aflow(input), add_all)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        came: dict[str, None] = {}
+        chunk: Any = None
         async for chunk in source:
             for part in self._parts(chunk):
                 yield part
+            came.update(dict.fromkeys(chunk))
+        if chunk is not None:
+            self._require(came)
 
     def __repr__(self) -> str:
         return f"RunnablePick({self.keys!r})"
