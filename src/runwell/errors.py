@@ -21,7 +21,8 @@ RunwellError                      everything below is one; `.code` is stable, `.
 ├── GraphError                    your graph: fix its definition (found by compile)
 ├── ModelFacingError              goes back to the model as a message
 │   ├── ToolError                 a tool says what went wrong  (ToolException is the same class)
-│   │   └── ToolArgumentsError    the model's arguments do not fit the tool  (ToolInvocationError is the same class)
+│   │   ├── ToolArgumentsError    the model's arguments do not fit the tool  (ToolInvocationError is the same class)
+│   │   └── MCPToolError          a tool of an MCP server failed, or its answer does not fit what it declared; .payload
 │   └── OutputParserException     (also ValueError) text that does not parse
 ├── NodeError                     something in a node went wrong that Python cannot carry as it is
 ├── StructuredOutputError         no valid structured answer after every attempt
@@ -31,6 +32,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   │   │   ModelConnectionError, ModelNotFound, ModelBadRequest, ModelRefusalError
 │   │   └── ContextOverflow       (ContextOverflowError is the same class) .over says by how many tokens, if known
 │   ├── SandboxError              a shell in a sandbox could not be started
+│   ├── MCPConnectionError        (also ConnectionError) an MCP server cannot be reached, or went away
 │   ├── FetchError                a bundled model could not be fetched or verified
 │   └── StorageError              a database or file
 │       ├── CheckpointCorrupt     stored bytes that cannot be read; never half a state
@@ -42,6 +44,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   ├── BudgetExceeded, GraphRecursionError
 │   └── NodeTimeoutError          (also TimeoutError)
 ├── PIIDetectionError             personal data where none may pass
+├── MCPToolChanged                a tool of an MCP server is not the one that was accepted; .tool
 └── EngineBug                     us: please report
 
 Signal (BaseException)            control flow that `except Exception` must not swallow
@@ -78,6 +81,9 @@ __all__ = [
     "InvalidResume",
     "InvalidUpdateError",
     "LimitError",
+    "MCPConnectionError",
+    "MCPToolChanged",
+    "MCPToolError",
     "MissingApiKey",
     "MissingExtra",
     "ModelAuthenticationError",
@@ -300,6 +306,20 @@ class ToolArgumentsError(ToolError):
     code = "RW302"
 
 
+class MCPToolError(ToolError):
+    """A tool of an MCP server failed, or its answer does not fit what it declared.
+
+    `payload` is the structured content it sent, if any; `content` what it said, as message content.
+    """
+
+    code = "RW304"
+
+    def __init__(self, message: str = "", *, payload: Any = None, content: Any = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.payload = payload
+        self.content = message if content is None else content
+
+
 class OutputParserException(ModelFacingError, ValueError):
     """Text that does not parse. `llm_output` is the text."""
 
@@ -462,6 +482,12 @@ class SandboxError(OutsideError):
     code = "RW540"
 
 
+class MCPConnectionError(OutsideError, ConnectionError):
+    """An MCP server cannot be reached, or its connection ended. The next call opens a new one."""
+
+    code = "RW550"
+
+
 # -- serialisation
 
 
@@ -539,6 +565,16 @@ class PIIDetectionError(RunwellError):
         super().__init__(message, hint=hint)
         self.pii_type = pii_type
         self.count = count
+
+
+class MCPToolChanged(RunwellError):
+    """The tool `tool` of an MCP server is not the one that was accepted: its name, description or schema changed."""
+
+    code = "RW801"
+
+    def __init__(self, message: str = "", *, tool: str = "", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.tool = tool
 
 
 # -- us

@@ -1,0 +1,434 @@
+"""A client of one MCP server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from runwell.drivers.aio import call_async
+from runwell.drivers.colour import callee
+from runwell.errors import DuplicateTool, InvalidConfig, MCPToolChanged, ToolDefinitionError
+from runwell.mcp.connection import Callbacks, Connection, Session
+from runwell.mcp.content import output_validator
+from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
+from runwell.mcp.loop import from_async, from_plain
+from runwell.mcp.prompts import as_messages
+from runwell.mcp.questions import Asker
+from runwell.mcp.resources import MCPResource, as_documents
+from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
+from runwell.mcp.target import Target, sdk, target_of
+from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
+from runwell.mcp.tool import MCPTool
+
+__all__ = ["MCPClient"]
+
+_log = logging.getLogger("runwell.mcp")
+
+
+class MCPClient:
+    """A client of one MCP server: its tools, resources and prompts, for callers of either colour.
+
+    `target` is a URL, `Stdio(...)`, `Http(...)`, the `Path` of a Python file, a mapping with `url` or `command`, or a
+    server object of the SDK in this process. Text is always a URL: it never starts a program. Nothing is connected
+    before first use; then one session serves all callers and is opened again when it was lost. `session="call"` opens
+    one for each call instead. `close()`, `aclose()`, a `with` block or the end of the program end it, and the
+    server's process with it.
+
+    Which tools: `include` and `exclude` are names or globs, `prefix` is put before each name. `pin` (name → digest, or
+    a file that `write_pins` wrote) takes only tools whose text is the one that was accepted: a changed one raises
+    MCPToolChanged, when listed and when called; one that is not pinned is left out. `limits` bounds what is taken of
+    the server's text.
+
+    Every tool counts as destructive, whatever the server says, but those named by `safe` (names or globs): they are
+    read-only, and a call whose fate is not known is made again. Without that a call is made again only if the first
+    never reached the server.
+
+    `headers` and `auth` (an `httpx2.Auth`, such as the SDK's OAuth provider) go with HTTP requests. `timeout` bounds
+    each request in seconds, `connect_timeout` the opening of a session.
+
+    What the server may ask: `on_elicitation(question)` answers its questions in process; without it the run pauses.
+    A server of an older protocol holds its session open while it asks: it needs the handler. `on_sampling` (a chat
+    model, or a function of messages and request) and `roots` (folders or file URLs) are told to it only if given.
+    `on_progress(item)`, `on_log(item)` and `on_change(what)` hear of what it tells; `log_level` asks newer servers for
+    their log. Handlers are plain or `async`.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        name: str | None = None,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        prefix: str = "",
+        pin: Mapping[str, str] | str | Path | None = None,
+        safe: Sequence[str] = (),
+        limits: MCPLimits | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Any = None,
+        session: Literal["shared", "call"] = "shared",
+        timeout: float | None = 300.0,
+        connect_timeout: float = 30.0,
+        protocol: str = "auto",
+        on_elicitation: Callable[[dict[str, Any]], Any] | None = None,
+        on_sampling: Any = None,
+        roots: Sequence[str | Path] | None = None,
+        on_progress: Callable[[dict[str, Any]], Any] | None = None,
+        on_log: Callable[[dict[str, Any]], Any] | None = None,
+        log_level: str | None = None,
+        on_change: Callable[[str], Any] | None = None,
+    ) -> None:
+        sdk()
+        self.target: Target = target_of(target, headers=headers, auth=auth)
+        self.name = name or self.target.place
+        for option, value in (("include", include), ("exclude", exclude), ("safe", safe)):
+            if isinstance(value, str):
+                raise InvalidConfig(f"{option}={value!r} is one text.", hint=f"Give a list: {option}=[{value!r}].")
+        if session not in ("shared", "call"):
+            raise InvalidConfig(f"session={session!r}.", hint='It is "shared" or "call".')
+        self.include, self.exclude, self.safe = include, tuple(exclude), tuple(safe)
+        self.prefix = prefix
+        self.limits = limits or MCPLimits()
+        self.on_progress = on_progress
+        self._on_change = on_change
+        self._pins = read_pins(pin)
+        sample = None if on_sampling is None else sampling_callback(on_sampling)
+        root = None if roots is None else roots_callback(roots)
+        self.asker = Asker(self.name, self.limits, elicit=on_elicitation, sample=sample, roots=root)
+        self._connection = Connection(
+            self.target,
+            self.name,
+            scope=session,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            mode=protocol,
+            callbacks=Callbacks(
+                elicitation=legacy_elicitation(self.asker),
+                sampling=sample,
+                roots=root,
+                logging=logging_callback(self.name, self.limits, on_log),
+                log_level=log_level,
+            ),
+            on_change=self._changed,
+        )
+        self._listed: dict[str, Any] = {}
+        self._tools: list[MCPTool] | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the server is: its URL without secrets, or its command."""
+        return self.target.place
+
+    # -- tools
+
+    def tools(self) -> list[MCPTool]:
+        """The server's tools, as selected. The list is read again when the server said that it changed.
+
+        Raises MCPConnectionError; MCPToolChanged for a pinned tool whose text changed; ToolDefinitionError for text
+        beyond the limits; InvalidConfig for an `include` name that the server does not have.
+        """
+        return from_plain(self._get_tools)
+
+    async def atools(self) -> list[MCPTool]:
+        """As `tools`."""
+        return await from_async(self._get_tools)
+
+    async def _get_tools(self) -> list[MCPTool]:
+        async with self._connection.session() as session:
+            await self._refresh(session)
+            assert self._tools is not None
+            return list(self._tools)
+
+    async def _refresh(self, session: Session) -> None:
+        if self._tools is not None and "tools" not in session.changed:
+            return
+        session.changed.discard("tools")
+        try:
+            found = await self._read_list(session, "tools")
+            self._tools = self._made(found)
+            self._listed = {tool.name: tool for tool in found}
+        except BaseException:
+            session.changed.add("tools")
+            raise
+
+    async def _read_list(self, session: Session, what: str) -> list[Any]:
+        """All pages of a list of the server's."""
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            page = await getattr(session.client, f"list_{what}")(cursor=cursor)
+            found += getattr(page, what)
+            if len(found) > self.limits.tools:
+                raise ToolDefinitionError(
+                    f"MCP server {self.name!r} lists more than {self.limits.tools} {what}.",
+                    hint="Raise limits=MCPLimits(tools=...) if that is meant.",
+                )
+            if page.next_cursor is None or page.next_cursor == cursor:
+                return found
+            cursor = page.next_cursor
+
+    def _made(self, found: list[Any]) -> list[MCPTool]:
+        names = [each.name for each in found]
+        taken = selected(self.name, names, self.include, self.exclude)
+        digests = {each.name: digest(each) for each in found}
+        if self._pins is not None:
+            for name in sorted(self._pins):
+                if self.include is None or matches(name, self.include):
+                    check_pin(self.name, name, digests.get(name), self._pins[name])
+            for name in sorted(taken - self._pins.keys()):
+                _log.warning("tool %r of MCP server %r is not pinned: it is left out", name, self.name)
+            taken &= self._pins.keys()
+        made: dict[str, MCPTool] = {}
+        for each in found:
+            if each.name in taken:
+                tool = self._tool(each, digests[each.name])
+                if tool.name in made:
+                    raise DuplicateTool(
+                        f"MCP server {self.name!r} has two tools that are both called {tool.name!r} here: "
+                        f"{made[tool.name].remote_name!r} and {each.name!r}.",
+                        hint="Leave one out with exclude=[...].",
+                    )
+                made[tool.name] = tool
+        return list(made.values())
+
+    def _tool(self, found: Any, its_digest: str) -> MCPTool:
+        import jsonschema_rs
+
+        told = bounded(found.description or found.title or "", self.limits.description).strip()
+        hints = found.annotations
+        said = {} if hints is None else hints.model_dump(exclude_none=True)
+        safe = matches(found.name, self.safe)
+        schema = clean_schema(self.name, found.name, found.input_schema, self.limits)
+        try:
+            validator = output_validator(found.output_schema)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            raise ToolDefinitionError(
+                f"The output schema of tool {found.name!r} of MCP server {self.name!r} is none: {error}",
+                hint=f"Leave it out with exclude=[{found.name!r}].",
+            ) from error
+        tool = MCPTool(
+            name=tool_name(self.name, found.name, self.prefix, self.limits),
+            description=told or f"The tool {found.name!r} of the MCP server {self.name!r}.",
+            args_schema={**schema, "type": "object"},
+            client=self,
+            remote_name=found.name,
+            title=found.title,
+            output_schema=found.output_schema,
+            digest=its_digest,
+            annotations=said,
+            metadata={"mcp": {"server": self.name, "tool": found.name}},
+            read_only=True if safe else None,
+            idempotent=True if safe else None,
+            # What the server says may tighten, never loosen.
+            destructive=not safe or said.get("destructive_hint") is True,
+            open_world=said.get("open_world_hint", True),
+        )
+        tool._validator = validator
+        return tool
+
+    def pins(self) -> dict[str, str]:
+        """Digests of the selected tools by the server's names, for `pin=`."""
+        return {tool.remote_name: tool.digest for tool in self.tools()}
+
+    async def apins(self) -> dict[str, str]:
+        """As `pins`."""
+        return {tool.remote_name: tool.digest for tool in await self.atools()}
+
+    def write_pins(self, path: str | Path) -> None:
+        """Accept the selected tools as they are now: write their digests to a file for `pin=path`."""
+        write_pins(path, self.pins())
+
+    async def send_call(
+        self, tool: MCPTool, arguments: dict[str, Any], responses: Any, state: str | None, progress: Any
+    ) -> Any:
+        """One round of a tool's call."""
+        return await from_async(self._send_call, tool, arguments, responses, state, progress)
+
+    async def _send_call(
+        self, tool: MCPTool, arguments: dict[str, Any], responses: Any, state: str | None, progress: Any
+    ) -> Any:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import (
+            HEADER_MISMATCH,
+            CallToolRequest,
+            CallToolRequestParams,
+            CallToolResult,
+            InputRequiredResult,
+        )
+        from pydantic import TypeAdapter, ValidationError
+
+        request = CallToolRequest(
+            params=CallToolRequestParams(
+                name=tool.remote_name, arguments=arguments, input_responses=responses, request_state=state
+            )
+        )
+
+        async def use(session: Session) -> Any:
+            if self._pins is not None:
+                await self._still_pinned(session, tool)
+            send = session.client.session.send_request
+            try:
+                return await send(request, adapter, progress_callback=progress)
+            except MCPError as error:
+                if error.code != HEADER_MISMATCH:
+                    raise
+            session.changed.add("tools")  # it wants headers that its list tells of
+            await self._refresh(session)
+            return await send(request, adapter, progress_callback=progress)
+
+        adapter: Any = TypeAdapter(CallToolResult | InputRequiredResult)
+        try:
+            return await self._connection.send(use, again=tool.idempotent is True)
+        except MCPError as error:
+            if state is not None:
+                raise
+            raise self._refused(tool, error) from error
+        except ValidationError as error:
+            raise self._refused(tool, error) from error
+
+    def _refused(self, tool: MCPTool, error: Exception) -> Exception:
+        from runwell.errors import MCPToolError
+
+        said = bounded(str(error), self.limits.message)
+        return MCPToolError(f"MCP server {self.name!r} did not carry out {tool.remote_name!r}: {said}")
+
+    async def _still_pinned(self, session: Session, tool: MCPTool) -> None:
+        """Look again whether a tool is the accepted one, after the server said that its list changed, or came back."""
+        await self._refresh(session)
+        assert self._pins is not None
+        now = self._listed.get(tool.remote_name)
+        if tool.remote_name not in self._pins:
+            raise MCPToolChanged(f"Tool {tool.remote_name!r} of {self.name!r} is not pinned.", tool=tool.remote_name)
+        check_pin(self.name, tool.remote_name, None if now is None else digest(now), self._pins[tool.remote_name])
+
+    # -- resources and prompts
+
+    def resources(self) -> list[MCPResource]:
+        """What the server offers to read; templates are not among them."""
+        return from_plain(self._resources)
+
+    async def aresources(self) -> list[MCPResource]:
+        """As `resources`."""
+        return await from_async(self._resources)
+
+    async def _resources(self) -> list[MCPResource]:
+        async with self._connection.session() as session:
+            return [MCPResource.of(each, self.limits) for each in await self._read_list(session, "resources")]
+
+    def read(self, *uris: str) -> list[Any]:
+        """Resources as documents: text as `Document`, bytes as `Blob`, with `source`, `mime_type` and `server`.
+
+        Raises MCPToolError if the server refuses.
+        """
+        return from_plain(self._read, uris)
+
+    async def aread(self, *uris: str) -> list[Any]:
+        """As `read`."""
+        return await from_async(self._read, uris)
+
+    async def _read(self, uris: Sequence[str]) -> list[Any]:
+        made = []
+        for uri in uris:
+            result = await self._asked(lambda session, uri=uri: session.client.read_resource(uri), f"resource {uri!r}")
+            made += as_documents(result.contents, self.name, self.limits)
+        return made
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """The server's prompts: `name`, `description` and `arguments` (each `name`, `description`, `required`)."""
+        return from_plain(self._prompts)
+
+    async def aprompts(self) -> list[dict[str, Any]]:
+        """As `prompts`."""
+        return await from_async(self._prompts)
+
+    async def _prompts(self) -> list[dict[str, Any]]:
+        async with self._connection.session() as session:
+            found = await self._read_list(session, "prompts")
+        return [
+            {
+                "name": each.name,
+                "description": bounded(each.description or "", self.limits.description),
+                "arguments": [
+                    {
+                        "name": one.name,
+                        "description": bounded(one.description or "", self.limits.description),
+                        "required": bool(one.required),
+                    }
+                    for one in each.arguments or ()
+                ],
+            }
+            for each in found
+        ]
+
+    def prompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+        """A prompt of the server's as messages. Arguments are sent as text."""
+        return from_plain(self._prompt, name, arguments)
+
+    async def aprompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+        """As `prompt`."""
+        return await from_async(self._prompt, name, arguments)
+
+    async def _prompt(self, name: str, arguments: Mapping[str, Any] | None) -> list[Any]:
+        given = None if arguments is None else {key: str(value) for key, value in arguments.items()}
+        result = await self._asked(lambda session: session.client.get_prompt(name, given), f"prompt {name!r}")
+        return as_messages(result.messages, self.limits)
+
+    async def _asked(self, use: Any, what: str) -> Any:
+        from mcp.shared.exceptions import MCPError
+
+        from runwell.errors import MCPToolError
+
+        try:
+            return await self._connection.send(use)
+        except MCPError as error:
+            said = bounded(str(error), self.limits.message)
+            raise MCPToolError(f"MCP server {self.name!r} did not give {what}: {said}") from error
+
+    # -- the connection
+
+    @property
+    def instructions(self) -> str | None:
+        """What the server says about its use, bounded; None before it is connected, or when it says nothing."""
+        live = self._connection._live
+        said = None if live is None or live.client is None or live.ended else live.client.instructions
+        return None if not said else bounded(said, self.limits.description)
+
+    async def _changed(self, what: str) -> None:
+        if self._on_change is not None:
+            await self.tell(self._on_change, what)
+
+    async def tell(self, heard: Any, item: Any) -> None:
+        """Call a listener of the program's; its error is logged and disturbs nothing."""
+        try:
+            await call_async(callee(heard), item)
+        except Exception:
+            _log.exception("a listener of MCP server %r failed", self.name)
+
+    def shorten(self, text: str | None) -> str | None:
+        """A server's text within the limit of messages."""
+        return None if text is None else bounded(text, self.limits.message)
+
+    def close(self) -> None:
+        """End the session, and the server's process if there is one. The next use begins anew."""
+        from_plain(self._connection.close)
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        await from_async(self._connection.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.place!r}, name={self.name!r})"

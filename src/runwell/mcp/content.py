@@ -1,0 +1,118 @@
+"""What a server answers, as message content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runwell.errors import MCPToolError
+from runwell.mcp.text import MCPLimits, clean
+from runwell.tools.result import to_text
+
+__all__ = ["as_block", "as_content", "check_output", "output_validator"]
+
+
+def as_content(blocks: list[Any], limits: MCPLimits) -> str | list[dict[str, Any]]:
+    """Content blocks of the protocol as ours: a string if all is text, else a list of blocks.
+
+    Text beyond the limit is cut, and says so.
+    """
+    left = limits.result
+    made: list[dict[str, Any]] = []
+    for block in blocks:
+        one = as_block(block, limits)
+        text = one.get("text")
+        if isinstance(text, str) and block.type in ("text", "resource"):
+            if len(text) > left:
+                one["text"] = f"{text[:left]}\n[... {len(text) - left} characters left out ...]"
+            left = max(0, left - len(text))
+        made.append(one)
+    if all(one["type"] == "text" for one in made):
+        return "\n".join(one["text"] for one in made)
+    return made
+
+
+def as_block(block: Any, limits: MCPLimits) -> dict[str, Any]:
+    """One content block of the protocol as ours."""
+    if block.type == "text":
+        return {"type": "text", "text": clean(block.text)}
+    if block.type in ("image", "audio"):
+        return _media(block.type, block.data, block.mime_type, limits)
+    if block.type == "resource_link":
+        made: dict[str, Any] = {"type": "file", "url": str(block.uri), "mime_type": block.mime_type or _UNKNOWN}
+        told = {"name": block.name, "title": block.title, "description": block.description, "size": block.size}
+        made["extras"] = {
+            "mcp": "resource_link",
+            **{
+                key: clean(value) if isinstance(value, str) else value
+                for key, value in told.items()
+                if value is not None
+            },
+        }
+        return made
+    return _resource(block.resource, limits)
+
+
+_UNKNOWN = "application/octet-stream"
+
+
+def _resource(resource: Any, limits: MCPLimits) -> dict[str, Any]:
+    mime = resource.mime_type
+    if hasattr(resource, "text"):
+        return {
+            "type": "text-plain",
+            "text": clean(resource.text),
+            "mime_type": mime or "text/plain",
+            "extras": {"uri": str(resource.uri)},
+        }
+    kind = (mime or "").partition("/")[0]
+    made = _media(kind if kind in ("image", "audio", "video") else "file", resource.blob, mime or _UNKNOWN, limits)
+    if made["type"] != "text":
+        made["extras"] = {"uri": str(resource.uri)}
+    return made
+
+
+def _media(kind: str, data: str, mime: str, limits: MCPLimits) -> dict[str, Any]:
+    size = len(data) * 3 // 4
+    if size > limits.media:
+        return {"type": "text", "text": f"[{kind} of {size} bytes left out: at most {limits.media} are taken]"}
+    return {"type": kind, "base64": data, "mime_type": mime}
+
+
+def output_validator(schema: dict[str, Any] | None) -> Any:
+    """What checks structured content, or None. Raises what jsonschema_rs raises for a schema that is none."""
+    if schema is None:
+        return None
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(schema, retriever=_never_fetch)
+
+
+def check_output(server: str, tool: str, validator: Any, structured: Any, sent: bool) -> None:
+    """Raise MCPToolError if an answer does not fit what the tool declared."""
+    if not sent:
+        raise MCPToolError(
+            f"Tool {tool!r} of MCP server {server!r} declares structured content and sent none: its answer is not used."
+        )
+    problems = [
+        f"{'.'.join(map(str, each.instance_path)) or '(whole)'}: {each.message}"
+        for each in validator.iter_errors(structured)
+    ]
+    if problems:
+        raise MCPToolError(
+            f"The answer of tool {tool!r} of MCP server {server!r} does not fit what it declares: "
+            f"{'; '.join(problems)[:1_000]}. Its answer is not used.",
+            payload=structured,
+        )
+
+
+def text_of(content: str | list[dict[str, Any]], structured: Any) -> str:
+    """Content as one text, for an error message; the structured content where there is no text."""
+    if isinstance(content, str):
+        said = content
+    else:
+        said = "\n".join(str(one["text"]) for one in content if "text" in one)
+    return said or ("" if structured is None else to_text(structured))
+
+
+def _never_fetch(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")

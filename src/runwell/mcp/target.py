@@ -1,0 +1,219 @@
+"""Which server is meant, and how it is reached."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from runwell.errors import InvalidConfig, MissingExtra
+
+__all__ = ["Http", "InMemory", "Stdio", "Target", "sdk", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """A server that is a program of this machine: it is started, and spoken to through its standard input and output.
+
+    It gets `env` and a few variables of this process (such as PATH and HOME), no others. It ends with its connection.
+    """
+
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] | None = None
+    cwd: str | Path | None = None
+
+    @property
+    def place(self) -> str:
+        return " ".join([self.command, *self.args])[:200]
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """A server behind a URL (streamable HTTP). `headers` go with every request; `auth` is an `httpx2.Auth`.
+
+    The SDK's `OAuthClientProvider` is such an `auth`. `client` makes the `httpx2.AsyncClient` where it must be your
+    own, for instance to go through a proxy: the proxy variables of the environment are not heeded.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Any = field(default=None, repr=False)
+    client: Callable[[], Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(str(self.url))
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidConfig(
+                f"{self.url!r:.200} is not the address of an MCP server: text is taken as an http or https URL only.",
+                hint="To start a program, say so: Stdio('python', ['server.py']), or Path('server.py').",
+            )
+
+    @property
+    def place(self) -> str:
+        parts = urlsplit(self.url)
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"  # without user, password and query
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A server object of the SDK in this process, or anything its client connects to. `make` gives it anew."""
+
+    make: Callable[[], Any]
+    place: str
+
+
+Target = Stdio | Http | InMemory
+
+
+def sdk() -> Any:
+    """The official SDK. Raises MissingExtra where it is not installed."""
+    try:
+        import mcp
+    except ImportError as error:
+        if error.name != "mcp":
+            raise
+        raise MissingExtra("MCP", "mcp") from error
+    return mcp
+
+
+def target_of(given: Any, *, headers: Mapping[str, str] | None = None, auth: Any = None) -> Target:
+    """What a caller named, as a target. Raises InvalidConfig for what names no server.
+
+    Text is a URL and never starts a process. A process is started for a `Stdio`, a `Path` of a Python file, the SDK's
+    `StdioServerParameters`, or a mapping with a `command`.
+    """
+    made = _target_of(given, headers, auth)
+    if (headers or auth is not None) and not isinstance(made, Http):
+        raise InvalidConfig(
+            f"headers= and auth= are for servers behind a URL, and {made.place!r} is none.",
+            hint="Give a program its secrets with Stdio(..., env={...}).",
+        )
+    return made
+
+
+def _target_of(given: Any, headers: Mapping[str, str] | None, auth: Any) -> Target:
+    if isinstance(given, str):
+        return Http(given, headers or {}, auth)
+    if isinstance(given, Http):
+        if not headers and auth is None:
+            return given
+        return Http(given.url, {**given.headers, **(headers or {})}, given.auth if auth is None else auth, given.client)
+    if isinstance(given, (Stdio, InMemory)):
+        return given
+    if isinstance(given, Path):
+        if given.suffix != ".py":
+            raise InvalidConfig(f"{str(given)!r} is not a Python file.", hint="Name the program: Stdio('node', [...]).")
+        return Stdio(sys.executable, [str(given)])
+    if isinstance(given, Mapping):
+        return _from_mapping(given, headers, auth)
+    sdk()
+    from mcp.client.stdio import StdioServerParameters
+    from mcp.server import Server
+    from mcp.server.mcpserver import MCPServer
+
+    if isinstance(given, StdioServerParameters):
+        return Stdio(given.command, list(given.args), given.env, given.cwd)
+    if isinstance(given, (MCPServer, Server)):
+        return InMemory(lambda: given, f"in memory: {given.name}")
+    if callable(given) and not isinstance(given, type):
+        return InMemory(given, f"made by {getattr(given, '__qualname__', repr(given))}")
+    raise InvalidConfig(
+        f"{given!r:.200} does not name an MCP server.",
+        hint="Give a URL, Stdio(...), a Path, a server of the SDK, or a function that makes a transport anew.",
+    )
+
+
+def _from_mapping(given: Mapping[str, Any], headers: Mapping[str, str] | None, auth: Any) -> Target:
+    known = {"transport", "type", "url", "headers", "auth", "command", "args", "env", "cwd"}
+    if odd := given.keys() - known:
+        raise InvalidConfig(f"{sorted(odd)[0]!r} is no setting of an MCP server.", hint=f"Known: {sorted(known)}.")
+    if "url" in given and "command" not in given:
+        merged = {**given.get("headers", {}), **(headers or {})}
+        return Http(given["url"], merged, given.get("auth") if auth is None else auth)
+    if "command" in given and "url" not in given:
+        return Stdio(given["command"], list(given.get("args", ())), given.get("env"), given.get("cwd"))
+    raise InvalidConfig(
+        f"{dict(given)!r:.200} does not name an MCP server.", hint="It has either a 'url' or a 'command'."
+    )
+
+
+def connector(target: Target, on_response: Any, on_end: Callable[[], None]) -> Any:
+    """What the SDK's `Client` connects to: made anew for each connection.
+
+    `on_response` hears of every HTTP response, `on_end` when the server's side of the connection ends.
+    """
+    if isinstance(target, InMemory):
+        made = target.make()
+        if isinstance(made, str):
+            return connector(Http(made), on_response, on_end)
+        return made
+    if isinstance(target, Stdio):
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        return _watched(
+            stdio_client(
+                StdioServerParameters(
+                    command=target.command,
+                    args=list(target.args),
+                    env=dict(target.env) if target.env is not None else None,
+                    cwd=target.cwd,
+                )
+            ),
+            on_end,
+        )
+    return _over_http(target, on_response)
+
+
+@asynccontextmanager
+async def _over_http(target: Http, on_response: Any) -> Any:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    if target.client is not None:
+        client = target.client()
+    else:  # a proxy or a password that only the environment names would reroute what is said
+        timeout = httpx2.Timeout(30, read=300)
+        client = httpx2.AsyncClient(headers=dict(target.headers), auth=target.auth, timeout=timeout, trust_env=False)
+    client.event_hooks["response"] = [*client.event_hooks["response"], on_response]
+    async with client, streamable_http_client(target.url, http_client=client) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def _watched(transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None]) -> Any:
+    async with transport as (read, write):
+        yield _Watched(read, on_end), write
+
+
+class _Watched:
+    """A stream of messages that tells when it ends: the program at the other side is gone."""
+
+    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._on_end()
+            raise
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._inner.__aexit__(*error)
