@@ -69,7 +69,7 @@ def test_the_end_of_the_program_ends_its_servers(program: Stdio, tmp_path: Path)
     assert done.stderr == ""
 
 
-def test_MCP_04_a_server_that_died_is_told_to_the_model_and_started_again_E12(program: Stdio, notes: Path) -> None:
+def test_mcp_04_a_server_that_died_is_told_to_the_model_and_started_again_e12(program: Stdio, notes: Path) -> None:
     calls = [AIMessage("", tool_calls=[tool_call(name, f"c{at}")]) for at, name in enumerate(["pid", "die", "pid"])]
     with MCPClient(program, name="m") as client:
         agent = create_agent(FakeChatModel(responses=[*calls, "done"]), client.tools())
@@ -83,7 +83,7 @@ def test_MCP_04_a_server_that_died_is_told_to_the_model_and_started_again_E12(pr
     assert not alive(int(second.content))
 
 
-def test_a_call_whose_fate_is_not_known_is_sent_again_only_if_the_program_says_so_E12(
+def test_a_call_whose_fate_is_not_known_is_sent_again_only_if_the_program_says_so_e12(
     program: Stdio, notes: Path
 ) -> None:
     with MCPClient(program, name="m", safe=["die"]) as client, pytest.raises(MCPConnectionError) as caught:
@@ -116,7 +116,7 @@ def test_what_cannot_be_started_or_reached_says_why() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-def test_A9_a_pinned_tool_that_changes_is_refused_when_called(protocol: str, server: MCPServer, tmp_path: Path) -> None:
+def test_a9_a_pinned_tool_that_changes_is_refused_when_called(protocol: str, server: MCPServer, tmp_path: Path) -> None:
     pins = tmp_path / "pins.json"
     with MCPClient(server, include=["greet", "change", "add"]) as client:
         client.write_pins(pins)
@@ -143,7 +143,7 @@ def until_changed(client: MCPClient) -> None:
         time.sleep(0.01)
 
 
-def test_A9_a_change_that_nobody_tells_of_is_found_on_the_next_connection(server: MCPServer) -> None:
+def test_a9_a_change_that_nobody_tells_of_is_found_on_the_next_connection(server: MCPServer) -> None:
     with MCPClient(server) as client:
         pins = client.pins()
         named(client)["change_in_silence"].invoke({})
@@ -154,7 +154,7 @@ def test_A9_a_change_that_nobody_tells_of_is_found_on_the_next_connection(server
         client.tools()
 
 
-def test_A9_without_pins_a_changed_list_is_read_again(server: MCPServer) -> None:
+def test_a9_without_pins_a_changed_list_is_read_again(server: MCPServer) -> None:
     heard: list[str] = []
     with MCPClient(server, on_change=heard.append) as client:
         before = named(client)["greet"].description
@@ -175,7 +175,7 @@ def test_tools_over_http_in_both_colours(run: Any, http_server: HttpServer) -> N
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-def test_MCP_04_tools_work_after_a_restart_of_a_server_over_http(protocol: str, http_server: HttpServer) -> None:
+def test_mcp_04_tools_work_after_a_restart_of_a_server_over_http(protocol: str, http_server: HttpServer) -> None:
     with MCPClient(http_server.url, protocol=protocol) as client:
         tool = named(client)["add"]
         assert tool.invoke({"a": 1, "b": 2}) == "3"

@@ -81,12 +81,12 @@ def test_an_agent_uses_a_servers_tools(run: Any, calculator: MCPServer) -> None:
     assert messages[-1].content == "five"
 
 
-def test_arguments_are_checked_before_anything_is_sent_E2(run: Any, calculator: MCPServer) -> None:
+def test_arguments_are_checked_before_anything_is_sent_e2(run: Any, calculator: MCPServer) -> None:
     with MCPClient(calculator) as client, pytest.raises(ToolArgumentsError, match='b: got "x"; expected integer'):
         run.invoke(named(client)["add"], {"a": 1, "b": "x"})
 
 
-def test_what_a_server_calls_an_error_reaches_the_model_E12(run: Any, calculator: MCPServer) -> None:
+def test_what_a_server_calls_an_error_reaches_the_model_e12(run: Any, calculator: MCPServer) -> None:
     with MCPClient(calculator) as client:
         model = FakeChatModel(responses=[AIMessage("", tool_calls=[tool_call("divide", a=1, b=0)]), "no"])
         agent = create_agent(model, client.tools())
@@ -97,7 +97,7 @@ def test_what_a_server_calls_an_error_reaches_the_model_E12(run: Any, calculator
             run.invoke(named(client)["divide"], {"a": 1, "b": 0})
 
 
-def test_MCP_01_a_structured_error_is_artifact_and_text(run: Any) -> None:
+def test_mcp_01_a_structured_error_is_artifact_and_text(run: Any) -> None:
     payload = {"code": "RATE_LIMITED", "retry_after": 30}
     with one(CallToolResult(content=[], structured_content=payload, is_error=True)) as client:
         reply = answer(run, client)
@@ -106,7 +106,7 @@ def test_MCP_01_a_structured_error_is_artifact_and_text(run: Any) -> None:
     assert reply.content == '{"code":"RATE_LIMITED","retry_after":30}'
 
 
-def test_MCP_02_a_structured_result_alone_reaches_the_model(run: Any) -> None:
+def test_mcp_02_a_structured_result_alone_reaches_the_model(run: Any) -> None:
     payload = {"city": "Bern", "degrees": 21}
     with one(CallToolResult(content=[], structured_content=payload)) as client:
         reply = answer(run, client)
@@ -147,7 +147,7 @@ def test_pictures_sound_and_resources_are_content_blocks(run: Any) -> None:
         ({}, "sent none"),
     ],
 )
-def test_an_answer_that_breaks_its_own_schema_is_not_used_E13_H5(run: Any, sent: Any, problem: str) -> None:
+def test_an_answer_that_breaks_its_own_schema_is_not_used_e13_h5(run: Any, sent: Any, problem: str) -> None:
     schema = {"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]}
     text = [TextContent(type="text", text="21 degrees")]
     with one(CallToolResult(content=text, **sent), output_schema=schema) as client:
@@ -160,7 +160,7 @@ def test_an_answer_that_breaks_its_own_schema_is_not_used_E13_H5(run: Any, sent:
 # -- A9: which tools
 
 
-def test_A9_tools_are_selected_and_prefixed(calculator: MCPServer) -> None:
+def test_a9_tools_are_selected_and_prefixed(calculator: MCPServer) -> None:
     assert list(named(MCPClient(calculator, include=["a*"], prefix="calc_"))) == ["calc_add"]
     assert list(named(MCPClient(calculator, exclude=["a*"]))) == ["divide"]
     with pytest.raises(InvalidConfig, match="has no tool 'ad'; did you mean 'add'"):
@@ -182,7 +182,7 @@ def test_names_no_provider_takes_are_changed_and_may_not_collide(run: Any) -> No
 
 
 @pytest.mark.parametrize("text", ["server.py", "python server.py", "file:///etc/passwd", "stdio://x", "", "http:///x"])
-def test_A10_text_is_a_url_and_never_starts_a_program(text: str) -> None:
+def test_a10_text_is_a_url_and_never_starts_a_program(text: str) -> None:
     for wrap in (MCPClient, MCPAdapter):
         with pytest.raises(InvalidConfig):
             wrap(text)
@@ -200,7 +200,7 @@ def test_headers_are_for_urls_only() -> None:
 # -- B10: a server's text
 
 
-def test_B10_a_servers_text_is_bounded_and_clean() -> None:
+def test_b10_a_servers_text_is_bounded_and_clean() -> None:
     hidden = "Look.\u202e\u200b\x07 \U000e0041Now"
     schema = {"type": "object", "properties": {"q": {"type": "string", "description": "a\u202eb"}}}
     tool = named(MCPClient(serving(Tool(name="look", description=hidden + "x" * 5_000, input_schema=schema))))["look"]
@@ -220,7 +220,7 @@ def test_B10_a_servers_text_is_bounded_and_clean() -> None:
         (Tool(name="odd", input_schema=OPEN, output_schema={"type": 3}), "output schema of tool 'odd'"),
     ],
 )
-def test_B10_what_is_too_long_or_hidden_is_refused_by_name(tool: Tool, said: str) -> None:
+def test_b10_what_is_too_long_or_hidden_is_refused_by_name(tool: Tool, said: str) -> None:
     with pytest.raises(ToolDefinitionError, match=said):
         MCPClient(serving(tool)).tools()
     assert MCPClient(serving(tool), exclude=[tool.name]).tools() == []
@@ -246,7 +246,7 @@ def test_a_flood_is_cut_and_says_so(run: Any) -> None:
 # -- D1: what a call does
 
 
-def test_D1_a_servers_hints_tighten_and_never_loosen() -> None:
+def test_d1_a_servers_hints_tighten_and_never_loosen() -> None:
     harmless = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True)
     tools = [
         Tool(name="says", input_schema=OPEN, annotations=harmless),

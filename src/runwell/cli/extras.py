@@ -19,6 +19,7 @@ EXTRAS = {
     "encryption": ("cryptography",),
     "xml": ("defusedxml",),
     "redis": ("redis",),
+    "mcp": ("mcp",),
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,16 +11,17 @@ from runwell.drivers.aio import call_async
 from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, InvalidConfig, MCPToolChanged, ToolDefinitionError
 from runwell.mcp.connection import Callbacks, Connection, Session
-from runwell.mcp.content import output_validator
+from runwell.mcp.content import check_output, output_validator
 from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
 from runwell.mcp.prompts import as_messages
-from runwell.mcp.questions import Asker
+from runwell.mcp.questions import Asker, question_of
 from runwell.mcp.resources import MCPResource, as_documents
 from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
 from runwell.mcp.target import Target, sdk, target_of
 from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
 from runwell.mcp.tool import MCPTool
+from runwell.ports.seat import Held
 
 __all__ = ["MCPClient"]
 
@@ -385,6 +386,34 @@ class MCPClient:
         except MCPError as error:
             said = bounded(str(error), self.limits.message)
             raise MCPToolError(f"MCP server {self.name!r} did not give {what}: {said}") from error
+
+    def seats(self) -> Iterable[Held]:
+        """The seats it holds in an agent that has its tools."""
+        name = f"MCP server {self.name!r} ({self.place})"
+        picked = "all its tools" if self.include is None else f"its tools {', '.join(self.include)}"
+        left = f" but {', '.join(self.exclude)}" if self.exclude else ""
+        pinned = "not pinned: what they say may change" if self._pins is None else "pinned: a changed one is refused"
+        yield Held("A9", f"{name}: {picked}{left}, under the prefix {self.prefix!r}; {pinned}.", selected)
+        yield Held("A10", f"{name}: text is an http or https URL only.", target_of)
+        limits = self.limits
+        yield Held(
+            "B10",
+            f"{name}, up to {limits.name} characters of a name, {limits.description} of a description and "
+            f"{limits.schema} of a schema, without hidden characters.",
+            clean_schema,
+            "external",
+        )
+        if self.asker.elicit is not None:
+            yield Held("D22", f"{name}: the program's on_elicitation handler.", callee(self.asker.elicit))
+        else:
+            yield Held(
+                "D22", f"{name}: a person, through a pause; earlier answers are replayed.", Asker.result, "human"
+            )
+        given = [what for what, one in (("models", self.asker.sample), ("roots", self.asker.roots)) if one is not None]
+        yield Held("D23", f"{name}: questions; wishes for {' and '.join(given) or 'nothing else'}.", question_of)
+        again = f"again if they are {', '.join(self.safe)}" if self.safe else "again only if they never reached it"
+        yield Held("E12", f"{name}: yes; lost calls are sent {again}.", Connection.send)
+        yield Held("H5", f"{name}: yes, if its answer fits the schema that it declared.", check_output, "external")
 
     # -- the connection
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Callee
@@ -13,6 +13,7 @@ from runwell.mcp.content import as_content, check_output, text_of
 from runwell.messages.message import ToolMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import CURRENT_TASK
+from runwell.ports.seat import Held
 from runwell.tools.base_tool import BaseTool
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class MCPTool(BaseTool):
         if not content and sent:
             content = text_of(content, structured)
         return ToolMessage(content, tool_call_id="", name=self.name, artifact=structured)
+
+    def seats(self) -> Iterable[Held]:
+        """What the server decides, and what its client does."""
+        yield from self.client.seats()
 
     def answer_error(self, error: BaseException, call: Mapping[str, Any]) -> ToolMessage | None:
         """The server's own words, with its payload as artifact, unless a handler of this tool says something else."""

@@ -42,8 +42,6 @@ STAGES = {
     "I": "Learning",
 }
 
-_MCP = "tools of MCP servers"
-
 _ALL = (
     # -- A
     Seat(
@@ -84,11 +82,11 @@ _ALL = (
     ),
     Seat(
         "A9", "Which tools of an MCP server does the agent get?", "RULING", "code",
-        "Those an allow-list includes, under a prefix for each server; a pinned tool that changed is refused.", _MCP,
+        "Those an allow-list includes, under a prefix for each server; a pinned tool that changed is refused.",
     ),
     Seat(
         "A10", "May an MCP address given as text start a process?", "RULE", "code",
-        "No: only http and https are taken from text, everywhere.", _MCP,
+        "No: only http and https are taken from text, everywhere.",
     ),
     Seat(
         "A11", "Which steps does the agent's graph have?", "RULE", "code",
@@ -137,7 +135,7 @@ _ALL = (
     ),
     Seat(
         "B10", "Who wrote the name, description and schema of an MCP tool?", "RULE", "external",
-        "The server, within limits of length, stripped of control characters.", _MCP,
+        "The server, within limits of length, stripped of control characters.",
     ),
     Seat(
         "B11", "Where do a function tool's name, description and schema come from?", "RULE", "code",
@@ -257,11 +255,11 @@ _ALL = (
     ),
     Seat(
         "D22", "Who answers a question that an MCP server asks?", "RULING", "human",
-        "A person, through a pause; earlier answers are replayed.", _MCP,
+        "A person, through a pause; earlier answers are replayed.",
     ),
     Seat(
         "D23", "Which requests of an MCP server are accepted?", "RULE", "code",
-        "Forms, whose answers are validated; sampling and roots only with a handler.", _MCP,
+        "Forms, whose answers are validated; sampling and roots only with a handler.",
     ),
     # -- E
     Seat(
@@ -304,7 +302,7 @@ _ALL = (
     Seat("E11", "Is a state update from a tool accepted?", "RULE", "code", "As C7 says."),
     Seat(
         "E12", "Does the model hear that an MCP tool failed?", "RULING", "code",
-        "Yes, the server's errors and the connection's alike.", _MCP,
+        "Yes, the server's errors and the connection's alike.",
     ),
     Seat(
         "E13", "What does the agent take as the outcome of a call?", "RULING", "external",
@@ -397,7 +395,7 @@ _ALL = (
         "H4", "Does another model answer when the call fails?", "RULING", "code",
         "Only where fallbacks= or a middleware names others; never for errors of the program.",
     ),
-    Seat("H5", "Is an MCP server's report believed?", "RULING", "external", "Yes; checked against its schema.", _MCP),
+    Seat("H5", "Is an MCP server's report believed?", "RULING", "external", "Yes; checked against its schema."),
     Seat(
         "I1", "What is kept beyond the conversation, and who says so?", "RULING", "external",
         "Nothing by itself; tools and middleware may write to the store they are given.",

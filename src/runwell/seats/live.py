@@ -44,7 +44,8 @@ def seats_of(agent: Any) -> SeatMap:
                 f"{owner} declares a seat {held.seat!r}, which there is not{nearest(held.seat, SEATS)}.",
                 hint="Seats go from A1 to I2.",
             )
-        declared[held.seat].append(held)
+        if all(held[:2] != other[:2] for other in declared[held.seat]):  # the tools of one server say the same
+            declared[held.seat].append(held)
     rows = []
     for name, seat in SEATS.items():
         taken = [held for held in declared[name] if not held.adds]

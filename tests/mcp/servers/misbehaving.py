@@ -1,4 +1,4 @@
-"""A real MCP server over stdio (or HTTP with --http PORT) that does what servers must not, when its tools are called."""
+"""A real MCP server (stdio, or HTTP with --http PORT) that does what servers must not, when its tools are called."""
 
 from __future__ import annotations
 
