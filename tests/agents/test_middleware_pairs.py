@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from runwell.agents import AgentMiddleware, create_agent
+from runwell.agents import AgentMiddleware, create_agent, middleware
 from runwell.agents.middleware import (
     AutoModeMiddleware,
     ClearToolUsesEdit,
@@ -26,6 +27,8 @@ from runwell.agents.middleware import (
     ModelRetryMiddleware,
     ModelRouterMiddleware,
     PIIMiddleware,
+    PromptCachingMiddleware,
+    ProviderToolSearchMiddleware,
     RetrievalToolSelectorMiddleware,
     ShellToolMiddleware,
     SummarizationMiddleware,
@@ -70,9 +73,16 @@ SCRIPT: list[Any] = [
 class Strict(FakeChatModel):
     """A scripted model that refuses what a provider would refuse."""
 
+    provider: ClassVar[str] = "anthropic"
+    profile: Any = {"cache_breakpoints": 4, "tool_search": True}
+
     def _reply(self, request: Any) -> Any:
         problems = validate_history(request.messages)
         assert not problems, problems
+        marked = [each for each in request.tools if "cache_control" in each]
+        assert not any("defer_loading" in each for each in marked)
+        blocks = [block for m in request.messages if not isinstance(m.content, str) for block in m.content]
+        assert len(marked) + sum("cache_control" in block for block in blocks) <= 4
         return super()._reply(request)
 
 
@@ -103,6 +113,8 @@ MAKE: dict[str, Callable[[], AgentMiddleware]] = {
     "personal data": lambda: PIIMiddleware(
         "place", detector=r"\b[abcd]\b", apply_to_output=True, apply_to_tool_results=True
     ),
+    "prompt cache": lambda: PromptCachingMiddleware(),
+    "provider search": lambda: ProviderToolSearchMiddleware(searchable_tools=["shaky"]),
     "refusal": lambda: ModelRefusalMiddleware(on_refusal="message"),
     "retry": lambda: ModelRetryMiddleware(initial_delay=0.0, retry_on=Exception, on_failure="continue"),
     "retrieval": lambda: RetrievalToolSelectorMiddleware(max_tools=1),
@@ -161,6 +173,15 @@ def tried(run: Any, names: tuple[str, ...]) -> list[Any]:
         assert sorted(answers) == sorted(asked)
         shapes.append([(m.type, m.text, getattr(m, "tool_call_id", None)) for m in messages])
     return shapes
+
+
+def test_every_ready_made_middleware_is_here() -> None:
+    ready = {
+        name
+        for name in middleware.__all__
+        if inspect.isclass(each := getattr(middleware, name)) and issubclass(each, AgentMiddleware)
+    }
+    assert {type(make()).__name__ for make in MAKE.values()} == ready - {"AgentMiddleware"}
 
 
 @pytest.mark.parametrize("names", list(permutations(MAKE, 2)), ids=" + ".join)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runwell.agents import create_agent
-from runwell.agents.middleware import LLMToolSelectorMiddleware, RetrievalToolSelectorMiddleware
 from runwell.agents.bm25 import BM25, words
+from runwell.agents.middleware import LLMToolSelectorMiddleware, RetrievalToolSelectorMiddleware
 from runwell.errors import InvalidInput
 from runwell.messages import AIMessage, HumanMessage
 from runwell.testing.models import FakeChatModel

@@ -26,6 +26,8 @@ from runwell.agents.middleware import (
     ModelRetryMiddleware,
     ModelRouterMiddleware,
     PIIMiddleware,
+    PromptCachingMiddleware,
+    ProviderToolSearchMiddleware,
     RetrievalToolSelectorMiddleware,
     ShellToolMiddleware,
     SummarizationMiddleware,
@@ -168,6 +170,16 @@ CASES: list[tuple[str, Callable[[], Any], dict[str, tuple[str, str]]]] = [
             "I1": ("model", "memories of m/{principal}; they are written after each run, by a model"),
             "B2": ("code", "at most 3 memories, 4,000 characters"),
         },
+    ),
+    (
+        "prompt cache",
+        lambda: PromptCachingMiddleware(ttl="1h"),
+        {"B2": ("code", "marks it for the provider's cache (1h)"), "I2": ("code", "goes by cache_breakpoints")},
+    ),
+    (
+        "provider search",
+        lambda: ProviderToolSearchMiddleware(searchable_tools=["add"]),
+        {"B5": ("external", "add: only when the provider's search"), "A8": ("code", "the provider's tool search")},
     ),
     ("todo", TodoListMiddleware, {"B1": ("code", "on keeping a list")}),
     (

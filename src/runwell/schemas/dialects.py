@@ -16,6 +16,7 @@ from runwell.schemas.mistral import mistral_schema
 from runwell.schemas.strict import strict_schema
 
 __all__ = [
+    "MARKS",
     "convert_to_anthropic_tool",
     "convert_to_gemini_tool",
     "convert_to_json_schema",
@@ -25,6 +26,8 @@ __all__ = [
     "function_definition",
 ]
 
+MARKS = ("cache_control", "defer_loading")
+"""What a definition may say to the provider beside the function."""
 _NAMES = {
     "OpenAI": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
     "Mistral": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
@@ -46,11 +49,13 @@ def function_definition(tool: Any, *, strict: bool | None = None) -> dict[str, A
     """
     if is_provider_tool(tool):
         return _as_it_is(tool)
-    if isinstance(tool, Mapping) and strict is None:
+    marks: dict[str, Any] = {}
+    if isinstance(tool, Mapping):
         function = tool.get("function")
-        if isinstance(function, Mapping) and "parameters" in function and function.get("name"):
+        if strict is None and isinstance(function, Mapping) and "parameters" in function and function.get("name"):
             return dict(tool)
-    return {"type": "function", "function": _function(describe(tool), tool, strict)}
+        marks = _marks(tool)
+    return {"type": "function", "function": _function(describe(tool), tool, strict), **marks}
 
 
 def convert_to_openai_function(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
@@ -77,6 +82,8 @@ def convert_to_anthropic_tool(tool: Any) -> dict[str, Any]:
     """`{"name", "description", "input_schema"}`; a tool that the provider runs stays as it is.
 
     Raises UnsupportedByProvider, naming the argument, for what Anthropic does not take.
+
+    Marks for the provider (`MARKS`), beside the function in a definition or in a tool's `extras`, are kept.
     """
     if is_provider_tool(tool):
         return _as_it_is(tool)
@@ -90,7 +97,7 @@ def convert_to_anthropic_tool(tool: Any) -> dict[str, Any]:
                 "'-', at most 64 of them.",
                 hint="Give the argument another name.",
             )
-    return {"name": said.name, "description": said.description, "input_schema": said.parameters}
+    return {"name": said.name, "description": said.description, "input_schema": said.parameters, **_marks(tool)}
 
 
 def convert_to_gemini_tool(tool: Any) -> dict[str, Any]:
@@ -167,6 +174,11 @@ def _function(said: ToolDescription, tool: Any, strict: bool | None) -> dict[str
 
 def _strict(said: ToolDescription) -> dict[str, Any]:
     return strict_schema(said.parameters, f"Tool {said.name!r}")
+
+
+def _marks(tool: Any) -> dict[str, Any]:
+    given = tool if isinstance(tool, Mapping) else getattr(tool, "extras", None)
+    return {name: given[name] for name in MARKS if name in given} if isinstance(given, Mapping) else {}
 
 
 def _as_it_is(tool: Any) -> dict[str, Any]:

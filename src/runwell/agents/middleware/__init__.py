@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from runwell.agents.middleware.model_retry import ModelRetryMiddleware
     from runwell.agents.middleware.model_router import ModelChoice, ModelRouterMiddleware
     from runwell.agents.middleware.pii import PIIMiddleware
+    from runwell.agents.middleware.prompt_caching import PromptCachingMiddleware
+    from runwell.agents.middleware.provider_tool_search import ProviderToolSearchMiddleware
     from runwell.agents.middleware.requests import (
         ExtendedModelResponse,
         ModelCallResult,
@@ -120,6 +122,8 @@ __all__ = [
     "PIIMiddleware",
     "PlanningState",
     "PrivateStateAttr",
+    "PromptCachingMiddleware",
+    "ProviderToolSearchMiddleware",
     "RetrievalToolSelectorMiddleware",
     "RunStateAttr",
     "SandboxPolicy",
@@ -191,6 +195,8 @@ _HOME = {
     "PIIMiddleware": "middleware.pii",
     "PlanningState": "middleware.todo_list",
     "PrivateStateAttr": "state",
+    "PromptCachingMiddleware": "middleware.prompt_caching",
+    "ProviderToolSearchMiddleware": "middleware.provider_tool_search",
     "RetrievalToolSelectorMiddleware": "middleware.retrieval_tool_selector",
     "RunStateAttr": "state",
     "SandboxPolicy": "middleware.shell_tool",

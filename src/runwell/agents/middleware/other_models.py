@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.agents.middleware.requests import ModelRequest
 from runwell.errors import InvalidInput
 from runwell.messages.message import BaseMessage
+from runwell.schemas.dialects import MARKS
 from runwell.tools.provider_tool import ProviderTool
 
 __all__ = ["as_model", "as_models", "hidden", "request_for"]
@@ -52,7 +53,7 @@ def request_for(request: ModelRequest, model: Any) -> ModelRequest:
     ours, theirs = getattr(request.model, "provider", None), getattr(model, "provider", None)
     if ours == theirs:
         return request.override(model=model)
-    kept = [tool for tool in request.tools if _runs(tool, model, theirs)]
+    kept = [_unmarked_tool(tool) for tool in request.tools if _runs(tool, model, theirs)]
     settings = {key: value for key, value in request.model_settings.items() if key in _PORTABLE}
     messages = [_unmarked(message) for message in request.messages]
     system = request.system_message
@@ -75,6 +76,13 @@ def _runs(tool: Any, model: Any, provider: Any) -> bool:
     if tool.provider is not None:
         return bool(tool.provider == provider)
     return tool.type in getattr(model, "server_side_tools", ())
+
+
+def _unmarked_tool(tool: Any) -> Any:
+    """A tool's definition without marks for a provider; anything else as it is."""
+    if not isinstance(tool, Mapping) or not any(mark in tool for mark in MARKS):
+        return tool
+    return {key: value for key, value in tool.items() if key not in MARKS}
 
 
 def _unmarked(message: Any) -> Any:
