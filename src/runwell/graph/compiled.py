@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict, get_args, overload
 
 from typing_extensions import Unpack, is_typeddict
@@ -702,6 +703,8 @@ def _reading(options: StreamOptions, version: str) -> tuple[tuple[str, ...], Cal
     modes, several, subgraphs = check_modes(asked), not isinstance(asked, str), options.get("subgraphs", False)
     _check_version(version)
     parts = version == "v2"
+    if not (several or subgraphs or parts):
+        return modes, itemgetter(2)
     return modes, lambda item: shaped(item, several, subgraphs, parts)
 
 

@@ -131,12 +131,14 @@ class MessagesHandler:
     wants_tokens: ClassVar[bool] = True
     wants_chunks: ClassVar[bool] = False
 
-    __slots__ = ("put", "seen", "subgraphs")
+    __slots__ = ("last", "put", "seen", "subgraphs")
 
     def __init__(self, put: Callable[[Any], None], subgraphs: bool) -> None:
         self.put = put
         self.subgraphs = subgraphs
         self.seen: set[str] = set()
+        self.last: tuple[Any, Any, dict[str, Any]] = (None, None, {})
+        """The model's run that spoke last, its task, and what goes with its chunks: worked out once for all of them."""
 
     def handle(self, event: Event) -> None:
         if type(event) is not Chunk or event.run.kind != "chat_model":
@@ -150,7 +152,11 @@ class MessagesHandler:
         chunk = getattr(chunk, "message", chunk)
         if chunk.id is not None:
             self.seen.add(chunk.id)
-        self.put((scope.run.ns, "messages", (chunk, metadata_of(scope, event.run.tags, event.run.metadata))))
+        run, task, told = self.last
+        if run is not event.run or task is not scope:
+            told = metadata_of(scope, event.run.tags, event.run.metadata)
+            self.last = (event.run, scope, told)
+        self.put((scope.run.ns, "messages", (chunk, {**told, "tags": [*told["tags"]]})))
 
     def finished(self, scope: Any, writes: list[tuple[str, Any]], tags: Sequence[str] = ()) -> list[Any]:
         """A task's messages that were not streamed, to be handed on whole.

@@ -320,7 +320,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
             for chunk in self._counted(messages, stop, kwargs, run):
-                run.token(chunk, chunk.text)
+                run.token(chunk, text_of)
                 chunks.append(chunk)
             message = whole(chunks)
         else:
@@ -349,7 +349,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             chunks: list[AIMessageChunk] = []
             async for chunk in self._acounted(messages, stop, kwargs, run):
-                run.token(chunk, chunk.text)
+                run.token(chunk, text_of)
                 chunks.append(chunk)
             message = whole(chunks)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import time
 from typing import Any
 
@@ -59,12 +60,16 @@ class RunFailed(Event):
 class Chunk(Event):
     """A run handed on a piece of its output. `text` is its text for a model's token, else None."""
 
-    __slots__ = ("chunk", "text")
+    __slots__ = ("_text", "chunk")
 
-    def __init__(self, run: RunContext, chunk: Any, text: str | None = None) -> None:
+    def __init__(self, run: RunContext, chunk: Any, text: str | Callable[[Any], str] | None = None) -> None:
         super().__init__(run)
         self.chunk = chunk
-        self.text = text
+        self._text = text
+
+    @property
+    def text(self) -> str | None:
+        return self._text(self.chunk) if callable(self._text) else self._text
 
 
 class Retried(Event):

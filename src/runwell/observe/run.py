@@ -151,8 +151,8 @@ class Run:
 
     # -- between
 
-    def token(self, chunk: Any, text: str | None = None) -> None:
-        """A model gave a chunk, whose text is `text`."""
+    def token(self, chunk: Any, text: str | Callable[[Any], str] | None = None) -> None:
+        """A model gave a chunk, whose text is `text`, or what `text` makes of it once somebody asks."""
         if self.context.handlers:
             tell(self.context, Chunk(self.context, chunk, text))
 
@@ -306,7 +306,7 @@ class _WatchedStream(Iterator[T]):
         if self._run.watched:
             self._chunks.append(chunk)
             if self._tells:
-                self._run.token(chunk, self._text(chunk) if self._text is not None else None)
+                self._run.token(chunk, self._text)
         return chunk
 
     def close(self) -> None:
@@ -375,7 +375,7 @@ class _WatchedAsyncStream(AsyncIterator[T]):
         if run.watched:
             self._chunks.append(chunk)
             if self._tells:
-                run.token(chunk, self._text(chunk) if self._text is not None else None)
+                run.token(chunk, self._text)
             if run.pending:
                 await run.flush()
         return chunk

@@ -14,7 +14,7 @@ from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.bound import BoundModel
 from runwell.models.chat_model import BaseChatModel
-from runwell.models.reply import as_chunk, whole
+from runwell.models.reply import as_chunk, text_of, whole
 from runwell.observe.context import CURRENT, RunContext, context_with
 from runwell.observe.run import Run, open_run
 
@@ -121,7 +121,7 @@ class GuardedModel:
 
     def _tell(self, chunk: AIMessageChunk | None, out: list[AIMessageChunk], run: Run) -> None:
         if chunk is not None:
-            run.token(chunk, chunk.text)
+            run.token(chunk, text_of)
             out.append(chunk)
 
     def _seen(self, reply: AIMessage, cleaner: ReplyCleaner) -> AIMessage:
@@ -141,7 +141,7 @@ class GuardedModel:
         reply = self._seen(reply, cleaner)
         if run is not None and run.context.wants_tokens:
             chunk = as_chunk(reply)
-            run.token(chunk, chunk.text)
+            run.token(chunk, text_of)
         return reply
 
 
