@@ -68,8 +68,8 @@ def test_d20_a_refusal_is_told_and_recorded(run: Any, folder: Path) -> None:
         ("grep_search", {"pattern": "TODO", "output_mode": "lines"}),
         callbacks=[log],
     )
-    assert up.text == "Refused: ../: it leads out of the folder that may be searched."
-    assert link.text == "Refused: /link: it leads out of the folder that may be searched."
+    assert up.text == "Refused: ../: it leads out of the folder."
+    assert link.text == "Refused: /link: it leads out of the folder."
     assert hidden.text == "/.hidden is hidden, and hidden files are not searched."
     assert {each.status for each in (up, link, hidden, mode)} == {"error"}
     assert "files_with_matches" in mode.text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runwell.cli import demo_docs
-from runwell.cli.arithmetic import evaluate
+from runwell.tools.kits.arithmetic import evaluate
 from runwell.errors import ToolError
 
 

@@ -8,6 +8,7 @@ from runwell.agents.create_agent import create_agent  # at once: its module has 
 
 if TYPE_CHECKING:
     from runwell.agents.delegation import create_handoff_tool, create_supervisor, create_swarm, handoff
+    from runwell.agents.human_input import human_input_tool
     from runwell.agents.limits import AgentLimits, Budget
     from runwell.agents.memory import MemoryNamespace, memory_tools
     from runwell.agents.middleware.middleware import AgentMiddleware
@@ -35,6 +36,7 @@ _HOME = {
     "create_swarm": "runwell.agents.delegation",
     "handoff": "runwell.agents.delegation",
     "memory_tools": "runwell.agents.memory",
+    "human_input_tool": "runwell.agents.human_input",
 }
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "create_swarm",
     "handoff",
     "memory_tools",
+    "human_input_tool",
     "tools_condition",
 ]
 

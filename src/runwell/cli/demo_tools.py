@@ -10,9 +10,9 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from runwell.cli.arithmetic import evaluate
 from runwell.cli.demo_docs import search
 from runwell.tools import tool
+from runwell.tools.kits.arithmetic import evaluate
 
 __all__ = ["calculator", "current_time", "notes_file", "save_note", "search_docs"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from runwell.errors import InvalidInput, ToolError
 from runwell.observe.run import record_decision, watched
 
-__all__ = ["Located", "RootFolder", "shown"]
+__all__ = ["Located", "NothingThere", "RootFolder", "shown"]
 
 LINKS = 40
 """How many links one path may lead through; as many as Linux follows."""
@@ -21,6 +21,10 @@ LINKS = 40
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # a pipe that nobody writes must not hold us up while we find out that it is no file
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class NothingThere(ToolError):
+    """A path that stays inside and names nothing."""
 
 
 class Located(NamedTuple):
@@ -61,7 +65,7 @@ class RootFolder:
             part = todo.pop()
             if part == "..":
                 if not done:
-                    self._refuse(path, "it leads out of the folder that may be searched")
+                    self._refuse(path, "it leads out of the folder")
                 done.pop()
                 continue
             found = self._look(done, part, path)
@@ -87,7 +91,7 @@ class RootFolder:
             with self.folder(tuple(done)) as folder:
                 return os.stat(part, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
-            raise ToolError(f"There is no {shown(path)}.") from None
+            raise NothingThere(f"There is no {shown(path)}.") from None
         except (PermissionError, NotADirectoryError) as error:
             raise ToolError(f"{shown(path)}: {error.strerror}.") from error
 
@@ -96,7 +100,7 @@ class RootFolder:
         own = str(self.path)
         if target == own or target.startswith(own.rstrip("/") + "/"):
             return target[len(own) :]
-        return self._refuse(path, "a symbolic link in it leads out of the folder that may be searched")
+        return self._refuse(path, "a symbolic link in it leads out of the folder")
 
     def _refuse(self, path: str, why: str) -> str:
         if watched():

@@ -22,13 +22,36 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": math.sqrt, "abs": abs, "round": round}
-_MOST_BITS = 10_000  # 9**9**9 would run for ever
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "ceil": math.ceil,
+    "cos": math.cos,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "log10": math.log10,
+    "log2": math.log2,
+    "max": max,
+    "min": min,
+    "round": round,
+    "sin": math.sin,
+    "sqrt": math.sqrt,
+    "tan": math.tan,
+}
+_CONSTANTS = {"pi": math.pi, "e": math.e}
+_MOST_BITS = 10_000
+"""9**9**9 would run for ever."""
+_MOST_CHARS = 2_000
 
 
 def evaluate(expression: str) -> int | float:
-    """The value of an arithmetic expression. Raises ToolError, in words for a model, for anything else."""
-    text = expression.replace("×", "*").replace("÷", "/").replace("^", "**").replace(",", "")
+    """The value of an arithmetic expression. Raises ToolError, in words for a model, for anything else.
+
+    `×`, `÷` and `^` (a power) are understood, and commas between thousands. Angles are in radians.
+    """
+    if len(expression) > _MOST_CHARS:
+        raise ToolError(f"The expression has {len(expression)} characters; at most {_MOST_CHARS} are worked out.")
+    text = _without_thousands(expression.replace("×", "*").replace("÷", "/").replace("^", "**"))
     try:
         value = _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -40,10 +63,30 @@ def evaluate(expression: str) -> int | float:
     return value
 
 
+def _without_thousands(text: str) -> str:
+    """Without the commas of 1,234,567. In the parentheses of a function a comma separates: max(1,200) is 200."""
+    kept: list[str] = []
+    inside: list[bool] = []
+    for at, char in enumerate(text):
+        if char == "(":
+            inside.append("".join(kept).rstrip()[-1:].isalnum())
+        elif char == ")" and inside:
+            inside.pop()
+        elif char == "," and not any(inside[-1:]):
+            group = text[at + 1 : at + 4]
+            after = text[at + 4 : at + 5]
+            if text[at - 1 : at].isdigit() and len(group) == 3 and group.isdigit() and not after.isdigit():
+                continue
+        kept.append(char)
+    return "".join(kept)
+
+
 def _value(node: ast.AST) -> int | float:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             first, second = _value(left), _value(right)
             if isinstance(op, ast.Pow) and _bits(first) * second > _MOST_BITS:
@@ -54,7 +97,7 @@ def _value(node: ast.AST) -> int | float:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_value(each) for each in args))  # type: ignore[no-any-return]
         case _:
-            raise ToolError("Only numbers, + - * / ** % and sqrt, abs, round are understood.")
+            raise ToolError(f"Only numbers, pi, e, + - * / // ** % and {', '.join(_FUNCTIONS)} are understood.")
 
 
 def _bits(number: int | float) -> int:
