@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
 import json
 import re
 import subprocess
@@ -153,6 +155,7 @@ def test_every_seat_has_an_answer_and_its_code_is_where_the_map_says(name: str) 
         assert row.status in ("held", "idle", "nobody"), where
         assert row.anchors, f"{where} has no code behind it"
         for part in row.parts:
+            assert part.anchor is not None, f"{where}: {part.answer!r} has no code behind it"
             assert part.answer.endswith("."), (where, part.answer)
             assert not re.search(r"\.\.|  |\bNone\b|<function|object at", part.answer), (where, part.answer)
         for anchor in row.anchors:
@@ -342,6 +345,35 @@ def test_an_anchor_is_found_under_what_is_wrapped_around_the_code() -> None:
     )
     assert anchor_of(Watching()) == anchor_of(Watching)
     assert anchor_of(Watching().before_model) == anchor_of(Watching.before_model)
+
+
+def test_every_code_that_a_stage_names_is_there() -> None:
+    """Also in branches that no agent of these tests takes."""
+    named = []
+    for path in sorted((ROOT / "src/runwell/seats/stages").glob("[a-z]*.py")):
+        known = vars(importlib.import_module(f"runwell.seats.stages.{path.stem}"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant | ast.JoinedStr):
+                text = _text(node, known)
+                if text is not None and re.fullmatch(r"runwell[\w.]*:[\w.]+", text):
+                    named.append((path.name, node.lineno, text))
+    assert len(named) > 60
+    for place in named:
+        assert anchor_of(place[2]) is not None, place
+
+
+def _text(node: ast.Constant | ast.JoinedStr, known: dict[str, Any]) -> str | None:
+    """What a string says whose blanks are constants of its module."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    parts = []
+    for part in node.values:
+        inner = part.value if isinstance(part, ast.FormattedValue) else part
+        value = known.get(inner.id) if isinstance(inner, ast.Name) else getattr(inner, "value", None)
+        if not isinstance(value, str):
+            return None
+        parts.append(value)
+    return "".join(parts)
 
 
 def test_code_that_no_file_holds_has_no_anchor() -> None:

@@ -11,7 +11,8 @@ from runwell.agents import ProviderStrategy, create_agent
 from runwell.agents.middleware import wrap_model_call
 from runwell.errors import InvalidUpdateError
 from runwell.graph import Command
-from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.observe import DecisionLog
 from runwell.persistence import InMemorySaver, InMemoryStore
 from runwell.testing.models import FakeChatModel
 from runwell.tools import InjectedStore, tool
@@ -178,3 +179,51 @@ def test_i2_what_is_not_known_of_a_model_is_visible_and_can_be_told() -> None:
     told = create_agent(FakeChatModel(responses=[], profile={"structured_output": True}), response_format=Answer)
     assert told.seats()["I2"].answer == "structured_output=True."
     assert told.seats()["G5"].answer == "By the provider's own structured output."
+
+
+PLACES = [
+    ("a text", "Speak Latin.", "Be brief.\n\nSpeak Latin."),
+    (
+        "blocks",
+        [{"type": "text", "text": "Speak Latin."}],
+        [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Speak Latin."}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("late", "merged"), [case[1:] for case in PLACES], ids=[case[0] for case in PLACES])
+def test_b9_a_late_system_message_goes_to_the_top_where_a_model_takes_it_only_there(
+    run: Any, late: Any, merged: Any
+) -> None:
+    log = DecisionLog()
+    model = FakeChatModel(responses=["ave", "vale"], profile={"system_in_middle": False})
+    agent = create_agent(model, system_prompt="Be brief.", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}, "callbacks": [log]}
+    run.invoke(agent, go(), config)
+    result = run.invoke(agent, {"messages": [SystemMessage(late), HumanMessage("more")]}, config)
+    sent = model.requests[1].messages
+    assert [message.type for message in sent] == ["system", "human", "ai", "human"]
+    assert sent[0].content == merged
+    assert [message.type for message in result["messages"]] == ["human", "ai", "system", "human", "ai"]
+    [moved] = log.of("B9")
+    assert moved.outcome == "1 moved to the top" and moved.holder == "code"
+    assert "recorded" in agent.seats()["B9"].answer
+
+
+@pytest.mark.parametrize("profile", [{"system_in_middle": True}, {}, None])
+def test_b9_it_stays_in_place_otherwise(run: Any, profile: Any) -> None:
+    log = DecisionLog()
+    model = FakeChatModel(responses=["ave"], profile=profile)
+    messages = [HumanMessage("go"), AIMessage("yes"), SystemMessage("Speak Latin."), HumanMessage("more")]
+    run.invoke(create_agent(model), {"messages": messages}, {"callbacks": [log]})
+    assert [message.type for message in model.requests[0].messages] == ["human", "ai", "system", "human"]
+    assert log.of("B9") == []
+
+
+def test_b9_without_one_at_the_top_the_late_one_is_the_first(run: Any) -> None:
+    model = FakeChatModel(responses=["ave"] * 2, profile={"system_in_middle": False})
+    late = SystemMessage("Speak Latin.")
+    run.invoke(model, [HumanMessage("go"), late, HumanMessage("more")])
+    assert model.requests[0].messages[0] is late
+    run.invoke(model, [late, HumanMessage("go")])
+    assert [message.type for message in model.requests[1].messages] == ["system", "human"]

@@ -295,6 +295,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         messages = convert_to_messages(input)
         if not messages:
             raise InvalidInput(f"{type(self).__name__} got no messages.", hint="Pass a text or at least one message.")
+        if self.profile is not None and self.profile.get("system_in_middle") is False:
+            from runwell.models.system_place import system_first
+
+            return system_first(messages, self)
         return messages
 
     def _open(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> Run | None:

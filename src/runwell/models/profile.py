@@ -19,8 +19,9 @@ class ModelProfile(TypedDict, total=False):
     """Facts about a model. A missing key means "not known".
 
     Sizes are in tokens. `structured_output`: the provider itself holds the answer to a JSON schema.
-    `system_in_middle`: a system message may stand anywhere in the history. `cache_breakpoints`: how many blocks of a
-    request may be marked with `cache_control`. `tool_search`: the provider finds tools whose loading is deferred.
+    `system_in_middle`: a system message may stand anywhere in the history; False: at the top only.
+    `cache_breakpoints`: how many blocks of a request may be marked with `cache_control`. `tool_search`: the provider
+    finds tools whose loading is deferred.
     """
 
     max_input_tokens: int

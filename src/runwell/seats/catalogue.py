@@ -130,8 +130,8 @@ _ALL = (
     ),
     Seat(
         "B9", "Where does the model see a system message from the middle of the history?", "RULING", "code",
-        "In place where the provider takes it there, otherwise at the top; never an error in mid-conversation.",
-        "providers that do not take it in place",
+        "In place, unless the model's profile says that it takes it at the top only: then there, and that is recorded. "
+        "Never an error in mid-conversation.",
     ),
     Seat(
         "B10", "Who wrote the name, description and schema of an MCP tool?", "RULE", "external",

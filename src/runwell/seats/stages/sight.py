@@ -49,8 +49,10 @@ def sight(at: Facts) -> Iterator[Held]:
     yield Held("B8", f"Text and typed blocks as they are, the rest as JSON; {cut}.", "runwell.tools.result:to_content")
     yield Held("B8", "What is too long is cut before it is stored.", "runwell.agents.tool_node:_capped", adds=True)
     known = at.profile.get("system_in_middle")
-    where = "in place" if known else "as the adapter has it" if known is None else "moved to the top"
-    yield Held("B9", f"{where.capitalize()}.", type(at.model))
+    if known is False:
+        yield Held("B9", "Moved to the top, and that is recorded.", "runwell.models.system_place:system_first")
+    else:
+        yield Held("B9", "In place." if known else "In place, if the provider takes it there.", type(at.model))
     yield Held("B10", "No MCP server is connected.", "runwell.tools.toolbox:as_tool", status="idle")
     yield Held(
         "B11",
