@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from runwell.errors import InvalidConfig
+from runwell.errors import InvalidConfig, NodeError
 from runwell.observe import BaseCallbackHandler
 from runwell.runnables import Runnable, RunnableLambda, RunnableParallel
 
@@ -171,3 +171,31 @@ def test_another_method_under_the_name_of_one_is_left_alone(driver):
 
     assert Odd().stream() == "mine"
     assert driver.invoke(Odd(), 1, {"tags": ["a"]}) == 1
+
+
+class Stops(Runnable[int, int]):
+    def invoke(self, input):
+        raise StopIteration
+
+
+class AsyncStops(Runnable[int, int]):
+    async def ainvoke(self, input):
+        raise StopIteration
+
+
+@pytest.mark.parametrize("part", [Stops(), AsyncStops()], ids=["plain", "async"])
+@pytest.mark.parametrize("config", [None, {"tags": ["a"]}], ids=["bare", "with config"])
+def test_the_end_of_an_iteration_ends_nothing_else(part, config, driver):
+    for call in (driver.invoke, driver.stream):
+        with pytest.raises(NodeError, match="StopIteration"):
+            call(part, 1, config)
+
+
+def test_an_error_keeps_its_cause_and_its_kind(driver):
+    class Fails(Runnable[int, int]):
+        async def ainvoke(self, input):
+            raise RuntimeError("mine") from KeyError("why")
+
+    with pytest.raises(RuntimeError, match="mine") as caught:
+        driver.invoke(Fails(), 1)
+    assert isinstance(caught.value.__cause__, KeyError)

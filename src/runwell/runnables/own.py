@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import update_wrapper
 from typing import Any
 
+from runwell.drivers.colour import RETOLD, told_apart
 from runwell.observe.context import CURRENT
 from runwell.observe.run import Run, open_run
 from runwell.runnables.config import ensure_config
@@ -94,9 +95,12 @@ def _invoke(name: str, method: Callable[..., Any], written: bool) -> Callable[..
         if config or CURRENT.get() is not None:
             run, config = _opened(self, name, invoke, written, input, config)
         args, more = passing(config)
-        if run is None:
-            return method(self, input, *args, **more, **kwargs)
-        return run.call(method, self, input, *args, **more, **kwargs)
+        try:
+            if run is None:
+                return method(self, input, *args, **more, **kwargs)
+            return run.call(method, self, input, *args, **more, **kwargs)
+        except RETOLD as error:
+            raise told_apart(error)  # noqa: B904 - it has its cause
 
     return _dressed(invoke, method)
 
@@ -109,9 +113,12 @@ def _ainvoke(name: str, method: Callable[..., Any], written: bool) -> Callable[.
         if config or CURRENT.get() is not None:
             run, config = _opened(self, name, ainvoke, written, input, config)
         args, more = passing(config)
-        if run is None:
-            return await method(self, input, *args, **more, **kwargs)
-        return await run.acall(method, self, input, *args, **more, **kwargs)
+        try:
+            if run is None:
+                return await method(self, input, *args, **more, **kwargs)
+            return await run.acall(method, self, input, *args, **more, **kwargs)
+        except (*RETOLD, RuntimeError) as error:
+            raise told_apart(error)  # noqa: B904 - it has its cause
 
     return _dressed(ainvoke, method)
 
