@@ -34,10 +34,11 @@ SLOW_S = 0.05
 _log = logging.getLogger("runwell.drivers")
 
 
-async def in_worker(function: Callable[..., T], *args: Any) -> T:
+async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False) -> T:
     """Run a plain function in a worker thread, under a copy of the context.
 
-    Cancelling abandons the thread; async work that it waits for is cancelled too.
+    Cancelling abandons the thread; async work that it waits for is cancelled too. With `shield` it waits for the end
+    instead, and is cancelled then.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome[T]] = loop.create_future()
@@ -57,15 +58,22 @@ async def in_worker(function: Callable[..., T], *args: Any) -> T:
 
     spawn(job)
     try:
-        outcome = await ended
+        outcome = await (asyncio.shield(ended) if shield else ended)
     except asyncio.CancelledError:
-        group.abandon()
+        if shield:
+            await asyncio.wait([ended])
+        else:
+            group.abandon()
         raise
     finally:
         group.detach()
     if outcome.error is None and is_coroutine(outcome.value):
-        return await outcome.value  # type: ignore[no-any-return]
+        return await (_shielded(attempt(_given, outcome.value)) if shield else _given(outcome.value))
     return outcome.unwrap()
+
+
+async def _given(coroutine: Any) -> Any:
+    return await coroutine
 
 
 def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
@@ -128,6 +136,17 @@ class AsyncDriver:
         callee, seconds = effect.callee, effect.timeout
         if seconds is None and not effect.shield:
             return await call_async(callee, *effect.args)
+        if seconds is None and callee.aio is None:
+            assert callee.sync is not None
+            if not callee.cheap:
+                return await in_worker(callee.sync, *effect.args, shield=True)
+            try:
+                result = _in_place(callee.sync, effect.args)  # nothing can cancel it
+            except (*RETOLD, RuntimeError) as error:
+                if (told := told_apart(error)) is error:
+                    raise
+                raise told from error
+            return await _shielded(attempt(_given, result)) if is_coroutine(result) else result
         work: Awaitable[Outcome[Any]]
         if seconds is None:
             work = attempt(call_async, callee, *effect.args)

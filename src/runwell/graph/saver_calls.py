@@ -104,4 +104,7 @@ def _method(saver: Any, name: str) -> Callee[Any]:
     method = getattr(saver, name)
     if is_async(method):
         return Callee(None, method)
-    return Callee(method, getattr(saver, f"a{name}", None), cheap=bool(getattr(saver, "cheap", False)))
+    twin = getattr(saver, f"a{name}", None)
+    if getattr(twin, "__off_loop__", False):  # the same in another thread: that the driver does by itself
+        twin = None
+    return Callee(method, twin, cheap=bool(getattr(saver, "cheap", False)))

@@ -48,6 +48,12 @@ class _Known(NamedTuple):
 _ROOT = _Known("", 0, 0, {})
 
 
+def _off_the_loop(method: T) -> T:
+    """Mark an awaited form that is the plain one in another thread; a class of yours may have its own instead."""
+    method.__off_loop__ = True  # type: ignore[attr-defined]
+    return method
+
+
 class BaseCheckpointSaver(ThreadKeeping):
     """The checkpoint port over rows of bytes. Safe to share between threads.
 
@@ -203,25 +209,31 @@ class BaseCheckpointSaver(ThreadKeeping):
 
     # -- from an event loop
 
+    @_off_the_loop
     async def acommit(self, *args: Any, **kwargs: Any) -> None:
         """`commit`, without blocking the event loop; the others likewise. A cancelled caller never halves a save."""
         await self._off_loop(self.commit, *args, **kwargs)
 
+    @_off_the_loop
     async def asave_task(self, *args: Any, **kwargs: Any) -> None:
         await self._off_loop(self.save_task, *args, **kwargs)
 
+    @_off_the_loop
     async def aload(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
         return await self._off_loop(self.load, *args, **kwargs)
 
+    @_off_the_loop
     async def ahistory(self, *args: Any, **kwargs: Any) -> list[Checkpoint]:
         return await self._off_loop(self.history, *args, **kwargs)
 
     async def adelete_thread(self, *args: Any, **kwargs: Any) -> None:
         await self._off_loop(self.delete_thread, *args, **kwargs)
 
+    @_off_the_loop
     async def atake(self, *args: Any, **kwargs: Any) -> int:
         return await self._off_loop(self.take, *args, **kwargs)
 
+    @_off_the_loop
     async def arelease(self, *args: Any, **kwargs: Any) -> None:
         await self._off_loop(self.release, *args, **kwargs)
 
