@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from runwell.agents import AgentState, create_agent
+from runwell.agents import middleware as mw
+from runwell.agents import prebuilt as pre
+from runwell.agents import structured_output as so
 from runwell.chat_history import InMemoryChatMessageHistory
 from runwell.messages import AIMessage
 from runwell.messages import HumanMessage as H
@@ -85,7 +89,7 @@ from runwell.runnables import (
     get_lambda_source,
     merge_configs,
 )
-from runwell.testing import FakeListChatModel
+from runwell.testing import FakeChatModel, FakeListChatModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from-langchain.md"
 
@@ -130,6 +134,23 @@ NAMES = {
     "errors": """NodeError InvalidUpdateError GraphDrained ParentCommand NodeTimeoutError GraphRecursionError
         GraphInterrupt is_invalid_resume ModelRefusalError OutputParserException ContextOverflowError
         ModelAuthenticationError ModelRateLimitError""",
+    "agents": "create_agent AgentState",
+    "agents.middleware": """ModelRequest ModelResponse AgentState AgentMiddleware SummarizationMiddleware
+        ModelCallResult HumanInTheLoopMiddleware InputAgentState ToolCallRequest PIIMiddleware ModelFallbackMiddleware
+        OutputAgentState FilesystemFileSearchMiddleware ToolRetryMiddleware ProviderToolSearchMiddleware
+        ModelRetryMiddleware wrap_tool_call ShellToolMiddleware wrap_model_call ExtendedModelResponse
+        TodoListMiddleware write_todos LLMToolSelectorMiddleware LLMToolEmulator ShellToolState internal_call_metadata
+        InterruptOnConfig ToolCallLimitMiddleware ModelRefusalMiddleware HostExecutionPolicy Decision before_model
+        AutoModeMiddleware InternalCallTransformer InterruptMode PlanningState ClearToolUsesEdit
+        ContextEditingMiddleware after_model dynamic_prompt before_agent ToolCallLimitState INTERNAL_CALL_METADATA_KEY
+        ToolErrorMiddleware after_agent detect_url ShellSession ModelRouterMiddleware PIIDetectionError detect_ip
+        ResponseT CodexSandboxExecutionPolicy ModelChoice configure_trace_policy ModelCallLimitMiddleware
+        detect_credit_card detect_email detect_mac_address DockerExecutionPolicy TracePolicy omit_payload PIIMatch
+        ModelCallLimitExceededError hook_config PrivateStateAttr ToolCallLimitExceededError ModelCallLimitState""",
+    "agents.structured_output": """ToolStrategy ProviderStrategy StructuredOutputValidationError
+        StructuredOutputError MultipleStructuredOutputsError""",
+    "agents.prebuilt": """ToolNode create_react_agent ToolCallRequest AgentState InjectedState ToolRuntime
+        InjectedStore AgentStatePydantic StateSchemaType ToolInvocationError ToolCallTransformer""",
     "chat_history": "InMemoryChatMessageHistory BaseChatMessageHistory",
 }
 
@@ -174,6 +195,121 @@ class Par(BaseOutputParser[int]):
 async def ag():
     yield 1
     yield 2
+
+
+def look(at: str) -> str:
+    """Look at something."""
+    return at
+
+
+def fake():
+    return FakeChatModel(responses=["ok"] * 9)
+
+
+class Mine(AgentState):
+    user: str
+
+
+GO = {"messages": [{"role": "user", "content": "hi"}]}
+AGENT_CALLS = [
+    lambda: create_agent(fake(), [look]).invoke(GO),
+    lambda: create_agent(fake(), tools=[look]).invoke({"messages": [("user", "hi")]}),
+    lambda: create_agent(
+        model=fake(),
+        tools=[],
+        system_prompt="s",
+        middleware=[],
+        response_format=None,
+        state_schema=Mine,
+        context_schema=P,
+        checkpointer=None,
+        store=None,
+        interrupt_before=None,
+        interrupt_after=None,
+        debug=False,
+        name="a",
+        cache=None,
+    ).invoke({**GO, "user": "u"}),
+    lambda: mw.SummarizationMiddleware(
+        model=fake(),
+        trigger=("tokens", 4000),
+        keep=("messages", 20),
+        token_counter=len,
+        summary_prompt="{messages}",
+        trim_tokens_to_summarize=4000,
+    ),
+    lambda: mw.SummarizationMiddleware(fake(), trigger=[("fraction", 0.8), ("messages", 100)], keep=("tokens", 300)),
+    lambda: mw.HumanInTheLoopMiddleware(
+        interrupt_on={"look": True, "x": False, "y": {"allowed_decisions": ["approve", "edit"], "description": "d"}},
+        description_prefix="p",
+    ),
+    lambda: mw.InterruptOnConfig(allowed_decisions=["approve"], description="d"),
+    lambda: mw.PIIMiddleware("email", strategy="redact", apply_to_input=True, apply_to_output=True),
+    lambda: mw.PIIMiddleware("key", detector=r"sk-\w+", strategy="block", apply_to_tool_results=True),
+    lambda: mw.ModelFallbackMiddleware(fake(), fake()),
+    lambda: mw.FilesystemFileSearchMiddleware(root_path=".", use_ripgrep=True, max_file_size_mb=10),
+    lambda: mw.ToolRetryMiddleware(
+        max_retries=2,
+        tools=["look"],
+        retry_on=(ValueError,),
+        on_failure="continue",
+        backoff_factor=2.0,
+        initial_delay=1.0,
+        max_delay=60.0,
+        jitter=True,
+    ),
+    lambda: mw.ModelRetryMiddleware(
+        max_retries=2,
+        retry_on=(ValueError,),
+        on_failure="continue",
+        backoff_factor=2.0,
+        initial_delay=1.0,
+        max_delay=60.0,
+        jitter=True,
+    ),
+    lambda: mw.ProviderToolSearchMiddleware(searchable_tools=["look"]),
+    lambda: mw.ShellToolMiddleware(
+        workspace_root=".",
+        execution_policy=mw.HostExecutionPolicy(i_accept_host_access=True),
+        env={"A": "b"},
+    ),
+    lambda: mw.TodoListMiddleware(system_prompt="s", tool_description="d"),
+    lambda: mw.LLMToolSelectorMiddleware(model=fake(), system_prompt="s", max_tools=2, always_include=["look"]),
+    lambda: mw.LLMToolEmulator(tools=["look"], model=fake()),
+    lambda: mw.ToolCallLimitMiddleware(tool_name="look", thread_limit=9, run_limit=2, exit_behavior="continue"),
+    lambda: mw.ModelCallLimitMiddleware(thread_limit=9, run_limit=2, exit_behavior="end"),
+    lambda: mw.ContextEditingMiddleware(
+        edits=[
+            mw.ClearToolUsesEdit(
+                trigger=100_000,
+                clear_at_least=0,
+                keep=3,
+                clear_tool_inputs=False,
+                exclude_tools=(),
+                placeholder="[cleared]",
+            )
+        ],
+        token_count_method="approximate",
+    ),
+    lambda: mw.before_model(lambda state, runtime: None),
+    lambda: mw.before_model(can_jump_to=["end"])(lambda state, runtime: {"jump_to": "end"}),
+    lambda: mw.after_model(state_schema=Mine, name="n")(lambda state, runtime: None),
+    lambda: mw.wrap_model_call(lambda request, handler: handler(request)),
+    lambda: mw.wrap_tool_call(lambda request, handler: handler(request)),
+    lambda: mw.dynamic_prompt(lambda request: "s"),
+    lambda: mw.hook_config(can_jump_to=["end", "tools", "model"]),
+    lambda: mw.ModelResponse(result=[AIMessage("x")], structured_response=None),
+    lambda: mw.ExtendedModelResponse(model_response=mw.ModelResponse([AIMessage("x")]), command=None),
+    lambda: so.ToolStrategy(P, tool_message_content="t", handle_errors=True),
+    lambda: so.ToolStrategy(schema=P, handle_errors=(ValueError,)),
+    lambda: so.ProviderStrategy(P, strict=True),
+    lambda: so.ProviderStrategy(schema=P),
+    lambda: create_agent(fake(), response_format=so.ToolStrategy(P)),
+    lambda: pre.ToolNode([look], name="tools", tags=["t"], handle_tool_errors=True, messages_key="messages").invoke(
+        {"messages": [AIMessage("", tool_calls=[{"name": "look", "args": {"at": "a"}, "id": "1"}])]}
+    ),
+    lambda: pre.create_react_agent(fake(), [look], prompt="p", checkpointer=None, version="v2").invoke(GO),
+]
 
 
 CALLS = [
@@ -401,6 +537,7 @@ CALLS = [
     lambda: (asyncio.run(hist.aadd_messages([H("y")])), asyncio.run(hist.aget_messages())),
     lambda: str(hist),
     lambda: (hist.clear(), asyncio.run(hist.aclear())),
+    *AGENT_CALLS,
 ]
 
 

@@ -12,9 +12,11 @@ from runwell.messages.message import BaseMessage
 __all__ = [
     "PRIVATE",
     "AgentState",
+    "InputAgentState",
     "OmitFromInput",
     "OmitFromOutput",
     "OmitFromSchema",
+    "OutputAgentState",
     "PrivateStateAttr",
     "RunStateAttr",
     "mark_of",
@@ -29,6 +31,20 @@ class AgentState(TypedDict):
 
     messages: Required[Annotated[list[BaseMessage], add_turn]]
     jump_to: NotRequired[str | None]
+    structured_response: NotRequired[Any]
+    stopped: NotRequired[str | None]
+
+
+class InputAgentState(TypedDict):
+    """What a caller gives an agent."""
+
+    messages: Required[Any]
+
+
+class OutputAgentState(TypedDict):
+    """What a caller gets from it."""
+
+    messages: Required[list[BaseMessage]]
     structured_response: NotRequired[Any]
     stopped: NotRequired[str | None]
 

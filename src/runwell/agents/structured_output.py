@@ -17,6 +17,7 @@ __all__ = [
     "MultipleStructuredOutputsError",
     "ProviderStrategy",
     "ResponseFormat",
+    "StructuredOutputError",
     "StructuredOutputValidationError",
     "ToolStrategy",
     "strategy_of",

@@ -201,8 +201,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         *,
         cache: Any = None,
         store: Any = None,
-        interrupt_before: Sequence[str] | str = (),
-        interrupt_after: Sequence[str] | str = (),
+        interrupt_before: Sequence[str] | str | None = (),
+        interrupt_after: Sequence[str] | str | None = (),
         name: str = "graph",
         debug: bool = False,
         extra: str = "forbid",
@@ -255,8 +255,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         fleeting = frozenset(name for name, channel in channels.items() if channel.fleeting)
         return Blueprint(channels, edges, tuple(self.joins), frozenset(self.deferred), fleeting)
 
-    def _breaks(self, asked: Sequence[str] | str, problems: list[str]) -> frozenset[str]:
-        names = list(self.nodes) if asked == "*" else [asked] if isinstance(asked, str) else list(asked)
+    def _breaks(self, asked: Sequence[str] | str | None, problems: list[str]) -> frozenset[str]:
+        names = list(self.nodes) if asked == "*" else [asked] if isinstance(asked, str) else list(asked or ())
         for name in names:
             if name not in self.nodes:
                 problems.append(f"a breakpoint names {name!r}, which is not a node{nearest(name, self.nodes)}")

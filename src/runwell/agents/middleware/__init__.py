@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ModelCallResult,
         ModelRequest,
         ModelResponse,
+        ResponseT,
         ToolCallRequest,
     )
     from runwell.agents.middleware.retrieval_tool_selector import RetrievalToolSelectorMiddleware
@@ -51,11 +52,12 @@ if TYPE_CHECKING:
         HostExecutionPolicy,
         HostPolicy,
         SandboxPolicy,
+        ShellSession,
         ShellToolMiddleware,
         ShellToolState,
     )
     from runwell.agents.middleware.summarization import SummarizationMiddleware
-    from runwell.agents.middleware.todo_list import PlanningState, Todo, TodoListMiddleware
+    from runwell.agents.middleware.todo_list import PlanningState, Todo, TodoListMiddleware, write_todos
     from runwell.agents.middleware.tool_call_limit import (
         ToolCallLimitExceededError,
         ToolCallLimitMiddleware,
@@ -73,9 +75,11 @@ if TYPE_CHECKING:
     from runwell.agents.pii.match import PIIDetectionError, PIIMatch
     from runwell.agents.state import (
         AgentState,
+        InputAgentState,
         OmitFromInput,
         OmitFromOutput,
         OmitFromSchema,
+        OutputAgentState,
         PrivateStateAttr,
         RunStateAttr,
     )
@@ -99,6 +103,7 @@ __all__ = [
     "HostExecutionPolicy",
     "HostPolicy",
     "HumanInTheLoopMiddleware",
+    "InputAgentState",
     "InterruptOnConfig",
     "LLMToolEmulator",
     "LLMToolSelectorMiddleware",
@@ -117,6 +122,7 @@ __all__ = [
     "OmitFromInput",
     "OmitFromOutput",
     "OmitFromSchema",
+    "OutputAgentState",
     "PIIDetectionError",
     "PIIMatch",
     "PIIMiddleware",
@@ -124,9 +130,11 @@ __all__ = [
     "PrivateStateAttr",
     "PromptCachingMiddleware",
     "ProviderToolSearchMiddleware",
+    "ResponseT",
     "RetrievalToolSelectorMiddleware",
     "RunStateAttr",
     "SandboxPolicy",
+    "ShellSession",
     "ShellToolMiddleware",
     "ShellToolState",
     "SummarizationMiddleware",
@@ -151,6 +159,7 @@ __all__ = [
     "hook_config",
     "wrap_model_call",
     "wrap_tool_call",
+    "write_todos",
 ]
 
 _HOME = {
@@ -172,6 +181,7 @@ _HOME = {
     "HostExecutionPolicy": "middleware.shell_tool",
     "HostPolicy": "middleware.shell_tool",
     "HumanInTheLoopMiddleware": "middleware.human_in_the_loop",
+    "InputAgentState": "state",
     "InterruptOnConfig": "middleware.human_in_the_loop",
     "LLMToolEmulator": "middleware.llm_tool_emulator",
     "LLMToolSelectorMiddleware": "middleware.llm_tool_selector",
@@ -190,6 +200,7 @@ _HOME = {
     "OmitFromInput": "state",
     "OmitFromOutput": "state",
     "OmitFromSchema": "state",
+    "OutputAgentState": "state",
     "PIIDetectionError": "pii.match",
     "PIIMatch": "pii.match",
     "PIIMiddleware": "middleware.pii",
@@ -197,9 +208,11 @@ _HOME = {
     "PrivateStateAttr": "state",
     "PromptCachingMiddleware": "middleware.prompt_caching",
     "ProviderToolSearchMiddleware": "middleware.provider_tool_search",
+    "ResponseT": "middleware.requests",
     "RetrievalToolSelectorMiddleware": "middleware.retrieval_tool_selector",
     "RunStateAttr": "state",
     "SandboxPolicy": "middleware.shell_tool",
+    "ShellSession": "middleware.shell_tool",
     "ShellToolMiddleware": "middleware.shell_tool",
     "ShellToolState": "middleware.shell_tool",
     "SummarizationMiddleware": "middleware.summarization",
@@ -224,6 +237,7 @@ _HOME = {
     "hook_config": "middleware.middleware",
     "wrap_model_call": "middleware.decorators",
     "wrap_tool_call": "middleware.decorators",
+    "write_todos": "middleware.todo_list",
 }
 
 

@@ -11,9 +11,9 @@ from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import Runtime
 
-__all__ = ["ExtendedModelResponse", "ModelCallResult", "ModelRequest", "ModelResponse", "ToolCallRequest"]
+__all__ = ["ExtendedModelResponse", "ModelCallResult", "ModelRequest", "ModelResponse", "ResponseT", "ToolCallRequest"]
 
-R = TypeVar("R")
+ResponseT = TypeVar("ResponseT")
 
 
 def _overridden(value: Any, changes: Mapping[str, Any]) -> Any:
@@ -59,18 +59,18 @@ class ModelRequest:
 
 
 @dataclass(slots=True)
-class ModelResponse(Generic[R]):
+class ModelResponse(Generic[ResponseT]):
     """What came of a model call: `result` messages (the reply last), and a `structured_response` parsed from it."""
 
     result: list[BaseMessage]
-    structured_response: R | None = None
+    structured_response: ResponseT | None = None
 
 
 @dataclass(slots=True)
-class ExtendedModelResponse(Generic[R]):
+class ExtendedModelResponse(Generic[ResponseT]):
     """A model response and a `Command` whose update goes into the state with it."""
 
-    model_response: ModelResponse[R]
+    model_response: ModelResponse[ResponseT]
     command: Command[Any] | None = None
 
 

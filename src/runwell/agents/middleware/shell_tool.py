@@ -35,6 +35,7 @@ __all__ = [
     "HostExecutionPolicy",
     "HostPolicy",
     "SandboxPolicy",
+    "ShellSession",
     "ShellToolMiddleware",
     "ShellToolState",
 ]

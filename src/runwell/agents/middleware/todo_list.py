@@ -18,7 +18,7 @@ from runwell.ports.seat import Held
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 
-__all__ = ["PlanningState", "Todo", "TodoListMiddleware"]
+__all__ = ["PlanningState", "Todo", "TodoListMiddleware", "write_todos"]
 
 NAME = "write_todos"
 
@@ -63,7 +63,7 @@ class TodoListMiddleware(AgentMiddleware):
             raise InvalidInput("tool_description is empty.", hint="The model needs to know what the tool is for.")
         self.system_prompt = system_prompt
         self.tool_description = tool_description
-        self.tools = (_write_todos(tool_description),)
+        self.tools = (write_todos if tool_description == TOOL_DESCRIPTION else _write_todos(tool_description),)
 
     def seats(self) -> Iterable[Held]:
         answer = f"{self.name} adds {len(self.system_prompt)} characters on keeping a list."
@@ -89,3 +89,7 @@ def _write_todos(description: str) -> Any:
         return Command(update={"todos": todos, "messages": [answer]})
 
     return write_todos
+
+
+write_todos = _write_todos(TOOL_DESCRIPTION)
+"""The tool, as the middleware offers it when nothing else is said."""
