@@ -78,9 +78,14 @@ class Callee(Generic[T]):
         self.aio = aio
         self.cheap = cheap
 
+    def __str__(self) -> str:
+        called = self.sync or self.aio
+        while (inner := getattr(called, "func", None)) is not None:  # a partial with what is injected
+            called = inner
+        return str(getattr(called, "__qualname__", None) or repr(called))
+
     def __repr__(self) -> str:
-        name = getattr(self.sync or self.aio, "__qualname__", repr(self.sync or self.aio))
-        return f"Callee({name})"
+        return f"Callee({self})"
 
 
 class Call(Effect[T]):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, InvalidUpdateError
 from runwell.graph import END, START, Command, Overwrite, Send, StateGraph
-from runwell.persistence import InMemorySaver
+from runwell.persistence import InMemorySaver, InMemoryStore
 
 
 class State(TypedDict):
@@ -221,9 +221,10 @@ def test_nodes_take_what_they_declare_by_name(run: Any) -> None:
     def node(state: State, runtime: Any, config: Any, store: Any) -> None:
         got.update(context=runtime.context, tags=config["tags"], store=store)
 
-    graph = StateGraph(State, context_schema=Data).add_node("a", node).add_edge(START, "a").compile(store="the store")
+    memory = InMemoryStore()
+    graph = StateGraph(State, context_schema=Data).add_node("a", node).add_edge(START, "a").compile(store=memory)
     run.invoke(graph, {"value": 1}, {"tags": ["x"]}, context={"name": "ctx"})
-    assert got == {"context": Data("ctx"), "tags": ["x"], "store": "the store"}
+    assert got == {"context": Data("ctx"), "tags": ["x"], "store": memory}
 
 
 def test_sends_each_run_with_their_own_argument_in_order(run: Any) -> None:

@@ -463,3 +463,32 @@ def test_a_breakpoint_inside_pauses_the_whole_run(
     assert ran == ["a", "b"]
     deep = run.stream(app, {"log": []}, {"configurable": {"thread_id": "u"}}, subgraphs=True)
     assert [item for _, item in deep][-2:] == [{INTERRUPT: ()}, {INTERRUPT: ()}]
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_int18_a_call_of_a_memory_per_thread_costs_the_same_however_long_the_memory_is(
+    run: Any, thread: Any, calls: int
+) -> None:
+    looked: list[int] = []
+
+    class Counting(InMemorySaver):
+        def history(self, *args: Any, **options: Any) -> Any:
+            found = list(super().history(*args, **options))
+            looked.append(len(found))
+            return found
+
+    class State(TypedDict):
+        log: Annotated[list[str], operator.add]
+
+    child = StateGraph(State).add_node("say", lambda state: {"log": ["child"]}).add_edge(START, "say")
+    memory = child.compile(checkpointer=True)
+
+    async def call(state: State) -> Any:
+        return {"log": [str(len((await memory.ainvoke({"log": ["turn"]}))["log"])) for _ in range(calls)]}
+
+    app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(Counting())
+    for turn in range(1, 31):
+        looked.clear()
+        last = run.invoke(app, {"log": []}, thread)["log"][-1]
+        assert last == str(2 * turn * calls)  # what it said before is there
+        assert sum(looked) <= 45, looked  # a page at most, not the 120 checkpoints it has in the end

@@ -120,9 +120,9 @@ def timed_out(callee: Callee[Any], deadline: Deadline) -> NodeTimeoutError:
     if abandoned:
         import logging
 
-        logging.getLogger("runwell.drivers").warning("%r goes on in an abandoned thread after its timeout", callee)
+        logging.getLogger("runwell.drivers").warning("%s goes on in an abandoned thread after its timeout", callee)
     error = NodeTimeoutError(
-        f"{callee!r} {what}{', and goes on in an abandoned thread' if abandoned else ''}.",
+        f"{callee} {what}{', and goes on in an abandoned thread' if abandoned else ''}.",
         kind=kind,
         value=seconds,
         limit=seconds,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from runwell.effects import Callee
 from runwell.errors import GraphError, nearest
 from runwell.graph.checking import RESERVED, problems_of
 from runwell.graph.node import Branch, Handler, Node, state_annotation
@@ -64,7 +65,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         cache_policy: CachePolicy | None = None,
         timeout: float | timedelta | TimeoutPolicy | None = None,
         error_handler: Callable[..., Any] | None = None,
-        destinations: Sequence[str] | Mapping[str, str] = (),
+        destinations: str | Sequence[str] | Mapping[str, str] = (),
         quiet: bool = False,
     ) -> Self:
         """Add a node: `add_node(function)` or `add_node("name", function_or_runnable_or_graph)`.
@@ -84,6 +85,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """
         if isinstance(node, str):
             name = node
+        elif action is not None:
+            raise GraphError(f"{node!r:.200} cannot be a node's name.", hint='Write add_node("name", function).')
         else:
             action, name = node, str(getattr(node, "__name__", None) or getattr(node, "name", type(node).__name__))
         if action is None:
@@ -96,6 +99,13 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             raise GraphError(
                 f"{name!r} cannot be a node's name.", hint=f"Avoid '|', ':' and the reserved {sorted(RESERVED)}."
             )
+        given: Any
+        targets = _destinations(name, destinations)
+        for keyword, given, kind in (("defer", defer, bool), ("metadata", metadata, Mapping)):
+            if given is not None and not isinstance(given, kind):
+                raise GraphError(
+                    f"Node {name!r} got {keyword}={given!r:.200}.", hint=f"Give a {kind.__name__.lower()}."
+                )
         schema = self.schema
         seen = input_schema or state_annotation(action, self.state_schema)
         if seen is not None:
@@ -108,8 +118,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             **_policies_of(name, retry_policy, cache_policy, timeout, error_handler),
             quiet=quiet,
             metadata=dict(metadata or {}),
-            destinations=tuple(destinations),
-            labels=dict(destinations) if isinstance(destinations, Mapping) else {},
+            destinations=tuple(targets),
+            labels=targets if isinstance(destinations, Mapping) else {},
         )
         if defer:
             self.deferred.add(name)
@@ -130,10 +140,15 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
         """After `start`, run `end`. A list of starts runs `end` once, when all of them have ended."""
+        sources: list[Any] = list(start) if isinstance(start, (list, tuple, set, frozenset)) else [start]
+        if not all(isinstance(name, str) for name in (*sources, end)):
+            raise GraphError(
+                f"add_edge() got {start!r:.200} and {end!r:.200}.",
+                hint="Give names of nodes, START or END; of several starts a list.",
+            )
         if isinstance(start, str):
             self.edges.append((start, end))
         else:
-            sources = list(start)
             self.joins.append(Join("+".join([*sources, end]), frozenset(sources), end))
         return self
 
@@ -152,6 +167,16 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         step, however many tasks of `source` ran in it.
         """
         ends: dict[Any, str] | None = None
+        if not callable(path) and not isinstance(path, Callee) and not hasattr(path, "ainvoke"):
+            raise GraphError(
+                f"The conditional edge from {source!r} has the path {path!r:.200}, which cannot be called.",
+                hint="Give a function of the state that names what comes next; for what always does, add_edge().",
+            )
+        if path_map is not None and (isinstance(path_map, str) or not isinstance(path_map, Iterable)):
+            raise GraphError(
+                f"The conditional edge from {source!r} has path_map={path_map!r:.200}.",
+                hint="Give a dict from what the path returns to a node, or a list of nodes.",
+            )
         if path_map is not None:
             ends = dict(path_map) if isinstance(path_map, Mapping) else {name: name for name in path_map}
         branch = Branch.of(path, ends)
@@ -219,6 +244,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
         if extra not in ("forbid", "ignore"):
             problems.append(f'extra is {extra!r}; it is "forbid" or "ignore"')
+        given: Any = name
+        if not isinstance(given, str):
+            problems.append(f"name is {given!r:.200}; it is text")
+        if store is not None and not any(callable(getattr(store, method, None)) for method in ("batch", "abatch")):
+            problems.append(f"store is {store!r:.200}; pass a store such as InMemoryStore() or SqliteStore(path)")
         if problems:
             raise GraphError(
                 f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these."
@@ -280,6 +310,20 @@ def _policies_of(name: str, retry: Any, cache: Any, timeout: Any, handler: Any) 
         "timeout": TimeoutPolicy.of(timeout),
         "handler": None if handler is None else Handler.of(name, handler),
     }
+
+
+def _destinations(name: str, given: Any) -> dict[str, str]:
+    """Where a node's jumps may lead, each with its label."""
+    if isinstance(given, str):
+        return {given: given}
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(each, str) for each in given):
+        raise GraphError(
+            f"Node {name!r} got destinations={given!r:.200}.",
+            hint="Give names of nodes, or a dict from a name to the label of its edge.",
+        )
+    return dict.fromkeys(given, "")
 
 
 def _one_of(name: str, keyword: str, given: Any, kind: type) -> Any:

@@ -18,7 +18,7 @@ from runwell.graph.nesting import nest
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateSchema, StateT
+from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateSchema, StateT, is_schema, told_errors
 from runwell.graph.snapshot import StateSnapshot
 from runwell.graph.streaming import (
     INLINE,
@@ -420,7 +420,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                     hint='Pass config={"configurable": {"thread_id": "..."}}.',
                 )
             run.saver = self.saver_calls
-            run.thread_id = str(own)
+            run.thread_id = thread.named(own)
             run.ns, run.pick = str(called.get("checkpoint_ns") or ""), called.get("checkpoint_id")
             if inside and scope is not None and run.pick in (scope.run.asked, None):
                 run.ns, run.pick = "", None  # a config handed on: that was a checkpoint of the graph around this one
@@ -521,13 +521,26 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                         f"context has an unknown key {key!r}{nearest(str(key), known)}.",
                         hint=f"{schema.__qualname__!r} has {sorted(known)}.",
                     )
-        if schema is None or is_typeddict(schema) or not isinstance(context, Mapping):
+        if schema is None or not is_schema(schema) or (is_typeddict(schema) and isinstance(context, Mapping)):
+            return context
+        if not isinstance(context, Mapping):
+            fields = (
+                schema.__annotations__
+                if is_typeddict(schema)
+                else getattr(schema, "__dataclass_fields__", None) or getattr(schema, "model_fields", {})
+            )
+            if is_typeddict(schema) or not all(hasattr(context, name) for name in fields):
+                raise InvalidInput(
+                    f"context={context!r:.200} is no {schema.__qualname__!r}.",
+                    hint=f"Pass one, or a dict of {sorted(fields)}.",
+                )
             return context
         try:
             return schema(**context)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # a Pydantic ValidationError is a ValueError
+            told = told_errors(error) if hasattr(error, "errors") else str(error)
             raise InvalidInput(
-                f"context={context!r:.200} does not fit {schema.__qualname__!r}: {error}.",
+                f"context={context!r:.200} does not fit {schema.__qualname__!r}: {told}.",
                 hint="Pass the fields the context_schema declares.",
             ) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from runwell.errors import InvalidInput
 from runwell.graph.said import jumps_of, leads_of, may_jump
 from runwell.ports.command import END, START
 from runwell.runnables.graph_view import Edge, Graph
@@ -23,6 +24,8 @@ def picture(graph: CompiledStateGraph, xray: bool | int = False) -> Graph:
     a node's `Command`s, taken from `destinations` or from its return annotation `Command[Literal[...]]`. A path that
     says nothing of where it leads may lead to any node, and is drawn so.
     """
+    if not isinstance(xray, int):
+        raise InvalidInput(f"xray is {xray!r:.100}.", hint="Give True, False, or how many graphs deep.")
     drawn = Graph()
     drawn.add_node(None, START, id=START)
     for name, node in graph.nodes.items():

@@ -7,7 +7,7 @@ by the pure planner.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from runwell.graph.recorded import contents_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
 from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
-from runwell.graph.updates import changed_only, node_writes
+from runwell.graph.updates import Seen, changed_only, no_task, node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.ports.command import END, Command, Interrupt, Send
@@ -484,7 +484,7 @@ class Run:
                 result = await self._around(node, called, state, deadline)
         except ParentCommand as jump:  # of a graph that the node called
             result = Command(update=jump.command.update, goto=jump.command.goto)
-        writes = node_writes(self.graph, node.name, result)
+        writes = node_writes(self.graph, node.name, result, Seen(state, self.values))
         return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
 
     async def _around(self, node: Node, called: Callee[Any], state: Any, deadline: Deadline | None) -> Any:
@@ -507,9 +507,9 @@ class Run:
         left = self.limit if self.stop is None else self.stop - self.step
         return {**values, **{name: value.at(left) for name, value in self.graph.managed.items()}}
 
-    async def finish(self, node: Node, result: Any, runtime: Runtime[Any]) -> list[Write]:
-        """A node's return as writes, and where its conditional edges lead."""
-        writes = node_writes(self.graph, node.name, result)
+    async def finish(self, node: Node, result: Any, runtime: Runtime[Any], given: Any = None) -> list[Write]:
+        """A return in a node's stead as writes, and where its conditional edges lead."""
+        writes = node_writes(self.graph, node.name, result, Seen(given, self.values))
         return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
 
     async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
@@ -545,7 +545,14 @@ class Run:
             if isinstance(one, Send):
                 target: str | Send = one
                 name = one.node
+                if name not in self.graph.nodes:
+                    raise no_task(f"The conditional edge {branch.name!r} from {source!r}", name, self.graph.nodes)
             else:
+                if one is None and branch.ends is None:
+                    raise InvalidUpdateError(
+                        f"The conditional edge {branch.name!r} from {source!r} chose None.",
+                        hint="Return a node, a Send, a list of these, or END to go nowhere.",
+                    )
                 mapped = one if branch.ends is None else branch.ends.get(one)
                 if mapped is None:
                     raise InvalidUpdateError(
@@ -600,9 +607,17 @@ class Run:
             self.records = {}
         if self.saver is not None:
             jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
-            await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped)
+            actors = self._answered() if self.answers else None
+            await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped, actors=actors)
         if "values" in self.modes:
             await self._emit("values", self._output())
+
+    def _answered(self) -> dict[str, str]:
+        """Who answered the questions of the step that has ended, by question; the checkpoint after it says so."""
+        actors = {question: actor for question, (_, actor) in self.answers.items() if actor is not None}
+        if not self.nested:  # those inside share the answers, and their checkpoints come first
+            self.answers.clear()
+        return actors
 
     async def with_joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
         """`done`, with where conditional edges lead that look at the state after the whole step.
@@ -648,6 +663,7 @@ class Run:
         *,
         ran: list[str] | None = None,
         jumped: Sequence[str] = (),
+        actors: Mapping[str, str] | None = None,
         parent: str | None = None,
         expect: str | None = None,
         carry: bool = False,
@@ -662,6 +678,8 @@ class Run:
             metadata["ran"] = ran
         if jumped:
             metadata["jumped"] = list(jumped)
+        if actors:
+            metadata["actors"] = dict(actors)
         if self.lineage:
             metadata[LINEAGE] = self.lineage
         commit = Commit(

@@ -154,4 +154,4 @@ async def _handled(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[
         "node_error_handled",
         {"node": node.name, "task_id": planned.id, "error": f"{type(error).__name__}: {error}"},
     )
-    return await run.finish(node, result, runtime)
+    return await run.finish(node, result, runtime, given)

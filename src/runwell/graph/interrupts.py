@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runwell.errors import GraphInterrupt, InvalidResume, NoCheckpointer, UsageError
+from runwell.errors import GraphInterrupt, InvalidInput, InvalidResume, NoCheckpointer, UsageError
 from runwell.ports.command import Interrupt
 from runwell.ports.runtime import CURRENT_TASK
 
@@ -40,8 +40,8 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     if scope is None:
         raise UsageError(
             "interrupt() was called outside a graph's node.",
-            hint="Call it in a node or tool of a compiled graph that has a checkpointer; in a thread of your own, "
-            "carry the run over with runwell.copy_context.",
+            hint="Call it in a node or tool of a compiled graph that has a checkpointer (a conditional edge from START "
+            "is in none); in a thread of your own, carry the run over with runwell.copy_context.",
         )
     index = scope.asked
     scope.asked = index + 1
@@ -80,7 +80,18 @@ def record(key: str, make: Any) -> Any:
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:
-    if schema is None or isinstance(schema, dict):
+    if schema is None:
+        return None
+    if isinstance(schema, dict):
+        import jsonschema_rs
+
+        try:
+            jsonschema_rs.validator_for(schema)
+        except ValueError as error:
+            raise InvalidInput(
+                f"response_schema={schema!r:.200} is no JSON schema: {str(error).splitlines()[0]}",
+                hint="Correct it, or give a Pydantic model, dataclass or TypedDict.",
+            ) from error
         return schema
     from runwell.schemas.type_schema import type_schema
 
@@ -118,7 +129,8 @@ def answers_for(questions: Sequence[Interrupt], resume: Any) -> dict[str, Any]:
     if not known:
         raise InvalidResume(
             f"There is nothing to resume with {resume!r:.200}: the thread has no open question.",
-            hint="Look at get_state(config).interrupts; continue with invoke(None, config), or send new input.",
+            hint="Look at get_state(config).interrupts; continue with invoke(None, config), which also asks "
+            "again what was open before an update_state, or send new input.",
         )
     by_id = isinstance(resume, dict) and bool(resume) and all(_looks_like_id(key) for key in resume)
     if by_id and (stale := [key for key in resume if key not in known]):

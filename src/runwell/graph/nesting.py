@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runwell.errors import InvalidConfig, NoCheckpointer, UsageError
-from runwell.graph.lineage import CALLED_IN, branch_of
+from runwell.graph.lineage import CALLED_IN, PAGE, branch_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.ports.saver import TaskRecord
 
@@ -141,10 +141,30 @@ async def earlier_call(run: Run, found: Checkpoint | None) -> Checkpoint | None:
     _refuse_shared(run, found)
     assert run.saver is not None
     assert run.thread_id is not None
-    mine = await run.saver.history(run.thread_id, run.ns, {"filter": {"call": run.call}, "limit": 1})
-    if mine and mine[0].next:
-        run.pick = mine[0].id
-    return mine[0] if mine else None
+    mine = await _behind(run, found)
+    if mine is not None and mine.next:
+        run.pick = mine.id
+    return mine
+
+
+async def _behind(run: Run, found: Checkpoint) -> Checkpoint | None:
+    """The last checkpoint of this very call, behind those of later calls that the same task made from the same place.
+
+    What was saved for another task, and before that place was, has all of this call behind it: the search ends there,
+    so that a call costs the same however long the memory is.
+    """
+    assert run.saver is not None
+    assert run.thread_id is not None
+    origin = _read(run.call or "")
+    page = [found]
+    while page:
+        for one in page:
+            if one.metadata.get("call") == run.call:
+                return one
+            if _read(str(one.metadata.get("call", ""))) != origin and one.id < origin[1]:
+                return None
+        page = await run.saver.history(run.thread_id, run.ns, {"before": page[-1].id, "limit": PAGE})
+    return None
 
 
 def graph_at(graph: CompiledStateGraph, ns: str) -> CompiledStateGraph | None:

@@ -12,8 +12,8 @@ from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
 from runwell.graph.recorded import CALL, FRESH
 from runwell.graph.updates import checked_targets, node_writes
-from runwell.ports.command import START, Command, Interrupt, Overwrite
-from runwell.ports.saver import Checkpoint, TaskRecord
+from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
+from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
     from runwell.graph.engine import Run
@@ -23,6 +23,8 @@ __all__ = ["open_thread"]
 
 async def open_thread(run: Run, given: Any) -> bool:
     """Load the thread and take the input: new values, answers, or nothing. Tells whether it goes on from before."""
+    if isinstance(given, Command):
+        _refuse_command(run, given)
     if run.ns and not run.nested:
         await go_inside(run)
     found = await run.saver.load(run.thread_id, run.ns, run.pick) if run.saver else None
@@ -108,6 +110,21 @@ def _repeats(record: TaskRecord) -> bool:
     return bool(asked) and not record.answers and answered <= asked
 
 
+def _refuse_command(run: Run, command: Command[Any]) -> None:
+    if command.graph is not None:
+        raise InvalidInput(
+            f"Graph {run.graph.name!r} was called with a Command with graph={command.graph!r:.100}.",
+            hint="graph= is for nodes; to go on inside a graph pass the config of its state.",
+        )
+    if command.actor is not None and not isinstance(command.actor, str):
+        raise InvalidInput(f"actor is {command.actor!r:.100}.", hint="Say who answered as text.")
+    if command.resume is None and command.update is None and not command.targets():
+        raise InvalidInput(
+            f"Graph {run.graph.name!r} was called with a Command that says nothing.",
+            hint="Pass None to go on. An answer that is None is given by id: Command(resume={interrupt.id: None}).",
+        )
+
+
 async def _take_command(run: Run, command: Command[Any]) -> None:
     if command.resume is not None:
         if run.saver is None:
@@ -123,7 +140,7 @@ async def _take_command(run: Run, command: Command[Any]) -> None:
             *_update_writes(run, command.update),
             *((JUMP, t) for t in checked_targets(run.graph, "the caller", command)),
         ]
-        await _enter(run, writes, START, keep=command.resume is not None and not command.targets())
+        await _enter(run, writes, START, keep=command.resume is not None)
 
 
 async def _take_input(run: Run, given: Any) -> None:
@@ -143,7 +160,7 @@ async def _take_input(run: Run, given: Any) -> None:
 
 
 async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = False) -> None:
-    """Apply input writes and plan the first tasks of this run. `keep` leaves the planned tasks as they are."""
+    """Apply input writes and plan the first tasks of this run. `keep` leaves the planned tasks, and adds to them."""
     if keep:
         changes = apply_writes(run.graph.channels, run.values, [(source, writes)])
     else:
@@ -152,6 +169,7 @@ async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = Fal
     before = run.values
     run.values = changed_values(before, changes)
     if keep:
+        run.next = _beside(run, writes)
         await run.save_checkpoint("update", changes, carry=True)
         return
     jumps = [target for name, target in writes if name == JUMP]
@@ -159,6 +177,21 @@ async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = Fal
     run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *routes])], {})
     run.records = {}
     await run.save_checkpoint("input", changes)
+
+
+def _beside(run: Run, writes: list[Write]) -> list[PlannedTask]:
+    """The planned tasks, and after them those of jumps: what was answered is not lost to a jump beside it."""
+    planned = list(run.next)
+    known = {task.id for task in planned}
+    for name, target in writes:
+        if name != JUMP or target == END:
+            continue
+        node, sent = (target.node, True) if isinstance(target, Send) else (target, False)
+        id_ = f"{node}:{run.step + 1}" + (f":{len(planned)}" if sent else "")
+        if id_ not in known:
+            planned.append(PlannedTask(id_, node, sent, target.arg if isinstance(target, Send) else None))
+            known.add(id_)
+    return planned
 
 
 def open_questions(run: Run) -> list[Interrupt]:

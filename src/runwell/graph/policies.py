@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,26 @@ class RetryPolicy:
     backoff_factor: float = 2.0
     max_interval: float = 30.0
     jitter: bool = True
-    retry_on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool] | None = None
+    retry_on: type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
+            raise GraphError(
+                f"RetryPolicy got max_attempts={self.max_attempts!r}.", hint="Give a whole number from 1 up."
+            )
+        for name in ("initial_interval", "backoff_factor", "max_interval"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not number >= 0:
+                raise GraphError(f"RetryPolicy got {name}={number!r}.", hint="Give a number from 0 up.")
+        rule = self.retry_on
+        listed = list(rule) if isinstance(rule, (list, tuple)) else [rule] if isinstance(rule, type) else []
+        if isinstance(rule, list):
+            object.__setattr__(self, "retry_on", tuple(listed))
+        known = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in listed)
+        if rule is not None and not (known if listed or isinstance(rule, (list, tuple)) else callable(rule)):
+            raise GraphError(
+                f"RetryPolicy got retry_on={rule!r}.", hint="Give classes of exceptions, or a function of an exception."
+            )
 
     def retries(self, error: BaseException) -> bool:
         if not isinstance(error, Exception):
@@ -33,7 +52,7 @@ class RetryPolicy:
             return bool(getattr(error, "retryable", isinstance(error, ConnectionError)))
         if isinstance(rule, (type, tuple)):
             return isinstance(error, rule)
-        return rule(error)
+        return bool(rule(error))  # type: ignore[operator]  # a sequence is a tuple by now
 
     def wait_s(self, attempt: int, chance: float) -> float:
         """Seconds before attempt number `attempt` + 1; `chance` in [0, 1) is the jitter's draw."""

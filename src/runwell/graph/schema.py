@@ -14,7 +14,7 @@ from runwell.graph.channels import EphemeralValue, Topic, UntrackedValue, kind_o
 from runwell.graph.managed import Managed
 from runwell.ports.command import START
 
-__all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT", "is_schema"]
+__all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT", "is_schema", "told_errors"]
 
 StateT = TypeVar("StateT", default=Any)
 ContextT = TypeVar("ContextT", default=Any)
@@ -209,7 +209,7 @@ class StateSchema:
             made = model.model_validate({**self._unmanaged(), **values})
         except ValidationError as error:
             raise InvalidInput(
-                f"The input does not fit {model.__qualname__!r}: {_told(error)}", hint="Correct the named fields."
+                f"The input does not fit {model.__qualname__!r}: {told_errors(error)}", hint="Correct the named fields."
             ) from error
         return {name: getattr(made, name) for name in self.channels}
 
@@ -226,10 +226,11 @@ class StateSchema:
         except ValidationError as error:
             if node == START:
                 raise InvalidInput(
-                    f"The input does not fit {model.__qualname__!r}: {_told(error)}", hint="Correct the named fields."
+                    f"The input does not fit {model.__qualname__!r}: {told_errors(error)}",
+                    hint="Correct the named fields.",
                 ) from error
             raise InvalidUpdateError(
-                f"Node {node!r} gave {name!r} a value that {model.__qualname__!r} does not take: {_told(error)}",
+                f"Node {node!r} gave {name!r} a value that {model.__qualname__!r} does not take: {told_errors(error)}",
                 hint="Return a value of the declared type; nothing of this step was saved.",
             ) from error
         return getattr(blank, name)
@@ -250,7 +251,7 @@ class StateSchema:
         return model.model_construct(**fields)
 
 
-def _told(error: Any) -> str:
+def told_errors(error: Any) -> str:
     """A Pydantic error in one line per problem."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or '(whole)'}: {problem['msg']}" for problem in error.errors()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
     from runwell.persistence.checkpoints.threads import PendingInterrupt
 
-__all__ = ["HistoryOptions", "StateUpdate", "bulk_update", "history", "state", "update"]
+__all__ = ["HistoryOptions", "StateUpdate", "bulk_update", "history", "named", "state", "update"]
 
 
 class StateUpdate(NamedTuple):
@@ -47,6 +47,15 @@ def _calls(graph: CompiledStateGraph) -> SaverCalls:
     return calls
 
 
+def named(thread_id: Any) -> str:
+    """A thread's id as savers take it. Text, a number or a UUID will do; what would put many in one thread will not."""
+    if thread_id == "" or isinstance(thread_id, (bool, bytes, float, list, tuple, dict, set, frozenset)):
+        raise InvalidConfig(
+            f"thread_id is {thread_id!r:.200}.", hint="Give text that is not empty, a number or a UUID."
+        )
+    return str(thread_id)
+
+
 def _place(
     graph: CompiledStateGraph, config: Mapping[str, Any]
 ) -> tuple[CompiledStateGraph | None, SaverCalls, str, str, str | None]:
@@ -55,7 +64,7 @@ def _place(
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise InvalidConfig("The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.')
-    thread_id, ns = str(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or "")
+    thread_id, ns = named(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or "")
     inner = graph_at(graph, ns)
     calls = calls_at(graph, calls, ns)
     return inner, calls, thread_id, ns, configurable.get("checkpoint_id")
@@ -78,7 +87,9 @@ async def state(graph: CompiledStateGraph, config: Mapping[str, Any], *, subgrap
 async def history(graph: CompiledStateGraph, config: Mapping[str, Any], options: HistoryOptions) -> list[StateSnapshot]:
     """Every checkpoint of the thread, newest first."""
     inner, calls, thread_id, ns, _ = _place(graph, config)
-    before = options.get("before")
+    before: Any = options.get("before")
+    if before is not None and not (isinstance(before, Mapping) and isinstance(before.get("configurable"), Mapping)):
+        raise InvalidInput(f"get_state_history() got before={before!r:.200}.", hint="Give the config of a state.")
     wanted = {
         "before": (before.get("configurable") or {}).get("checkpoint_id") if before else None,
         "limit": options.get("limit"),

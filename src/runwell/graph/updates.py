@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runwell.errors import InvalidUpdateError, ParentCommand, nearest
 from runwell.graph.plan import JUMP, ROUTE, Write
@@ -13,7 +14,14 @@ from runwell.ports.command import END, Command, Send
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["as_update", "changed_only", "checked_targets", "node_writes"]
+__all__ = ["Seen", "as_update", "changed_only", "checked_targets", "no_task", "node_writes"]
+
+
+class Seen(NamedTuple):
+    """What a node was called with, and the state as it was then: the node may have changed the former."""
+
+    given: Any
+    values: Mapping[str, Any]
 
 
 def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict[str, Any] | None:
@@ -25,6 +33,8 @@ def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict
 def checked_targets(graph: CompiledStateGraph, node: str, command: Command[Any]) -> list[str | Send]:
     targets = command.targets()
     for target in targets:
+        if isinstance(target, Send) and target.node not in graph.nodes:
+            raise no_task(repr(node), target.node, graph.nodes)
         name = target.node if isinstance(target, Send) else target
         if name != END and name not in graph.nodes:
             raise InvalidUpdateError(
@@ -34,8 +44,58 @@ def checked_targets(graph: CompiledStateGraph, node: str, command: Command[Any])
     return targets
 
 
-def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write]:
-    """What a node returned, as writes: a dict, a Command, a list of these, an object of the state's class, or None."""
+def said_by(result: Any, seen: Seen | None) -> dict[str, Any] | None:
+    """The fields that an object of a schema's class says something of; None for any other object.
+
+    Those of a Pydantic model that were set. Those of a dataclass that are not at their default, since there nothing
+    tells one that was left out; all of them if it is the very object that the node was given.
+    """
+    if hasattr(type(result), "model_fields"):
+        return {name: getattr(result, name) for name in type(result).model_fields if name in result.model_fields_set}
+    if not dataclasses.is_dataclass(result) or isinstance(result, type):
+        return None
+    said = {each.name: getattr(result, each.name) for each in dataclasses.fields(result) if hasattr(result, each.name)}
+    if seen is not None and result is seen.given:
+        return said
+    return {each.name: said[each.name] for each in dataclasses.fields(result) if not _at_default(each, said)}
+
+
+def _at_default(each: dataclasses.Field[Any], said: Mapping[str, Any]) -> bool:
+    if each.name not in said:
+        return True
+    default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
+    return _same(said[each.name], default)
+
+
+def _fields_of(result: Any) -> Iterable[str]:
+    fields: Iterable[str] = getattr(type(result), "model_fields", getattr(result, "__dataclass_fields__", {}))
+    return fields
+
+
+def _untouched(channel: Channel, before: Any, after: Any, whole: bool) -> bool:
+    """Whether a field of an object that a node returned is as the node was given it, and so is no change.
+
+    What a reducer would add again is known by being the very value, or an equal one in a copy of the `whole` state.
+    Elsewhere an equal value may be left out, unless it can be changed in place.
+    """
+    if channel.reducer is not None:
+        return after is before or (whole and _same(after, before))
+    return not isinstance(after, (list, dict, set)) and _same(after, before)
+
+
+def no_task(who: str, name: Any, nodes: Mapping[str, Any]) -> InvalidUpdateError:
+    """For a `Send` to what is no node."""
+    return InvalidUpdateError(
+        f"{who} sends to {name!r}, which is not a node{nearest(str(name), nodes)}.",
+        hint=f"Nodes are {sorted(nodes)}. To end, name END instead of sending to it.",
+    )
+
+
+def node_writes(graph: CompiledStateGraph, node: str, result: Any, seen: Seen | None = None) -> list[Write]:
+    """What a node returned, as writes: a dict, a Command, a list of these, an object of a schema's class, or None.
+
+    Of an object only what differs from what the node has `seen` is written.
+    """
     if result is None:
         return []
     if type(result) is dict:
@@ -49,7 +109,7 @@ def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write
                 f"{node!r} returned a Command with {wrong}.",
                 hint="A node may use graph=Command.PARENT or leave graph out; resume= is for the caller of the graph.",
             )
-        writes = node_writes(graph, node, result.update)
+        writes = node_writes(graph, node, result.update, seen)
         writes.extend((JUMP, target) for target in checked_targets(graph, node, result))
         return writes
     if isinstance(result, dict):
@@ -57,13 +117,21 @@ def node_writes(graph: CompiledStateGraph, node: str, result: Any) -> list[Write
     if isinstance(result, (list, tuple)):
         if result and all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in result):
             return list(result)
-        return [write for one in result for write in node_writes(graph, node, one)]
-    if hasattr(type(result), "__pydantic_validator__"):
-        return [(name, getattr(result, name)) for name in result.model_fields_set if name in graph.channels]
-    if hasattr(type(result), "__dataclass_fields__"):
-        names = [name for name in type(result).__dataclass_fields__ if name in graph.channels]
-        if names:
-            return [(name, getattr(result, name)) for name in names]
+        return [write for one in result for write in node_writes(graph, node, one, seen)]
+    said = said_by(result, seen)
+    if said is not None and not graph.channels.keys().isdisjoint(_fields_of(result)):
+        before = seen.values if seen is not None else {}
+        whole = (
+            hasattr(type(result), "model_fields")
+            and len(said) > 1
+            and said.keys() >= before.keys() & _fields_of(result)
+        )
+        return [
+            (name, value)
+            for name, value in said.items()
+            if (channel := graph.channels.get(name)) is not None
+            and not (name in before and _untouched(channel, before[name], value, whole))
+        ]
     raise InvalidUpdateError(
         f"Node {node!r} returned {result!r:.200}, of type {type(result).__name__!r}.",
         hint="Return a dict of state keys, a Command, a list of these, or None.",

@@ -187,6 +187,10 @@ class BaseCheckpointSaver(ThreadKeeping):
         whole(thread_id)
         if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidInput(f"history() got limit={limit!r}.", hint="Give a number from 0 up, or None for all.")
+        if filter is not None and not isinstance(filter, dict):
+            raise InvalidInput(
+                f"history() got filter={filter!r:.200}.", hint='Give a dict, such as {"source": "loop"}.'
+            )
 
         def read() -> Callable[[], list[Checkpoint]]:
             last: int | None = None

@@ -44,6 +44,10 @@ class Index:
     """A checked IndexConfig."""
 
     def __init__(self, config: IndexConfig, owner: str) -> None:
+        if not isinstance(config, dict):
+            raise InvalidConfig(
+                f"{owner} got index={config!r:.200}.", hint='Give a dict: {"dims": 384, "embed": ..., "fields": [...]}.'
+            )
         embed = config.get("embed")
         if not isinstance(embed, Embeddings):
             if not callable(embed):
