@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +13,20 @@ import pytest
 
 from runwell.errors import InvalidInput, ThreadBusy
 from runwell.graph import INTERRUPT, START, Command, StateGraph, interrupt
-from runwell.persistence import InMemorySaver, SqliteSaver
+from runwell.persistence import InMemorySaver, PostgresSaver, SqliteSaver
 
 
 class Log(TypedDict):
     log: Annotated[list[str], operator.add]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if request.param == "memory":
         yield InMemorySaver()
+    elif request.param == "postgres":
+        with PostgresSaver(request.getfixturevalue("postgres_url")) as made:
+            yield made
     else:
         with SqliteSaver(tmp_path / "threads.sqlite") as made:
             yield made
@@ -176,64 +177,3 @@ def test_a_failed_run_lets_its_thread_go(run: Any, saver: Any, thread: Any) -> N
 def test_on_busy_is_one_of_three(run: Any, saver: Any, thread: Any) -> None:
     with pytest.raises(InvalidInput, match=r"on_busy is 'later'[\s\S]*'wait'"):
         run.invoke(build(saver, Gate(), []), {"log": []}, thread, on_busy="later")
-
-
-PROGRAM = """
-import operator, os, sys
-from typing import Annotated, TypedDict
-from runwell.errors import ThreadBusy
-from runwell.graph import START, Command, StateGraph, interrupt
-from runwell.persistence import SqliteSaver
-
-class Log(TypedDict):
-    log: Annotated[list[str], operator.add]
-
-def ask(state):
-    answer = interrupt("who?")
-    print("ran", flush=True)
-    sys.stdin.readline()
-    return {"log": [answer]}
-
-app = StateGraph(Log).add_node(ask).add_edge(START, "ask").compile(SqliteSaver(sys.argv[1]))
-config = {"configurable": {"thread_id": "t"}}
-if sys.argv[2] == "begin":
-    app.invoke({"log": []}, config)
-elif sys.argv[2] == "go on":
-    print(app.invoke(None, config)["log"], flush=True)
-else:
-    try:
-        print(app.invoke(Command(resume=sys.argv[2]), config)["log"], flush=True)
-    except ThreadBusy as busy:
-        print("busy", busy.retryable, flush=True)
-"""
-
-
-def test_run_19_of_two_processes_that_answer_one_question_one_does(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-
-    def start(what: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(program), str(tmp_path / "t.sqlite"), what]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    assert start("begin").communicate(timeout=60)[0] == ""
-    first = start("one")
-    assert first.stdout is not None
-    assert first.stdout.readline() == "ran\n"
-    assert start("two").communicate(timeout=60)[0] == "busy True\n"
-    assert first.communicate("\n", timeout=60)[0] == "['one']\n"
-
-
-def test_run_19_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    arguments = [sys.executable, str(program), str(tmp_path / "t.sqlite")]
-    subprocess.run([*arguments, "begin"], check=True, timeout=60)
-    first = subprocess.Popen([*arguments, "one"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "ran\n"
-    first.kill()
-    first.communicate(timeout=60)
-    command = [*arguments, "go on"]
-    second = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60, check=True)
-    assert second.stdout == "ran\n['one']\n"
