@@ -22,6 +22,7 @@ RunwellError                      everything below is one; `.code` is stable, `.
 ├── ModelFacingError              goes back to the model as a message
 │   ├── ToolError                 a tool says what went wrong  (ToolException is the same class)
 │   │   ├── ToolArgumentsError    the model's arguments do not fit the tool  (ToolInvocationError is the same class)
+│   │   ├── ToolOutputError       a tool's result does not fit the output schema that it declares
 │   │   └── MCPToolError          a tool of an MCP server failed, or its answer does not fit what it declared; .payload
 │   └── OutputParserException     (also ValueError) text that does not parse
 ├── NodeError                     something in a node went wrong that Python cannot carry as it is
@@ -117,6 +118,7 @@ __all__ = [
     "ToolArgumentsError",
     "ToolDefinitionError",
     "ToolError",
+    "ToolOutputError",
     "ToolException",
     "ToolInvocationError",
     "UnknownModel",
@@ -304,6 +306,12 @@ class ToolArgumentsError(ToolError):
     """The model's arguments do not fit the tool's schema."""
 
     code = "RW302"
+
+
+class ToolOutputError(ToolError):
+    """A tool gave what does not fit the output schema that it declares."""
+
+    code = "RW305"
 
 
 class MCPToolError(ToolError):

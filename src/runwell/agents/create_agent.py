@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, get_type_hints
 from typing_extensions import is_typeddict
 
 from runwell.agents.compiled import AgentGraph, CompiledAgent
+from runwell.agents.cut_results import READER, artifact_reader
 from runwell.agents.history import abandoned_answers
 from runwell.agents.hook_nodes import hook_node
 from runwell.agents.limits import AgentLimits, Budget
@@ -132,6 +133,7 @@ def create_agent(
         limits=limits or AgentLimits(),
         on_tool_error=on_tool_error,
         done=callee(done, cheap=True) if done is not None else None,
+        reader=_reader(found, limits or AgentLimits()),
     )
     keys = _keys(setup, state_schema)
     graph = _graph(setup, keys, context_schema)
@@ -170,6 +172,18 @@ def create_agent(
     if strategy is not None:
         agent.types = _shapes(strategy)
     return agent
+
+
+def _reader(found: Mapping[str, Any], limits: AgentLimits) -> Any:
+    """The tool that shows the rest of cut results, if any can be cut."""
+    if limits.max_tool_chars is None or not any(isinstance(each, BaseTool) for each in found.values()):
+        return None
+    if READER in found:
+        raise DuplicateTool(
+            f"The name {READER!r} is that of the tool that shows the rest of results that were cut.",
+            hint="Rename your tool, or leave results whole: limits=AgentLimits(max_tool_chars=None).",
+        )
+    return artifact_reader()
 
 
 def _check_kinds(tools: Any, budget: Any, limits: Any, on_tool_error: Any, state_schema: Any) -> None:

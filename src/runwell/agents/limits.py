@@ -79,7 +79,8 @@ class AgentLimits:
 
     `max_repairs`: how often in a row the model is told that all its calls were malformed. `max_answers`: how often a
     structured answer may be tried. `max_sent_back`: how often `done=` may send an answer back. `max_tool_chars`: a
-    tool's text beyond this keeps its head and tail (None: whole). `max_concurrency`: tool calls at once.
+    tool's text beyond this keeps its head and tail, and the model gets a tool to read the rest (None: whole).
+    `max_concurrency`: tool calls at once.
     `on_sibling_failure`: whether tool calls beside one that ends the run are awaited ("wait") or stopped where that is
     possible ("cancel"); what has finished is kept either way.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runwell.agents.cut_results import newly_cut
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -54,8 +55,14 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
             return _stopped(setup, over)
         if not ledger.get("checked"):
             require_valid_history(task.values["messages"])  # what came in; what this run adds is valid by itself
+        if (
+            setup.reader is not None
+            and not ledger.get("cut")
+            and newly_cut(task.values["messages"], every=not ledger.get("checked"))
+        ):
+            ledger = {**ledger, "cut": True}
         turn = _Turn(setup, ledger, task.values["messages"], meter)
-        request = await _request(setup, task)
+        request = await _request(setup, task, setup.offered_after_cut if ledger.get("cut") else setup.offered)
         try:
             response, extra = _response(await _around(turn, 0, request))
         except BudgetExceeded as met:
@@ -101,7 +108,7 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 # -- asking
 
 
-async def _request(setup: Setup, task: Task) -> ModelRequest:
+async def _request(setup: Setup, task: Task, tools: list[Any]) -> ModelRequest:
     system = setup.system
     if isinstance(system, Callee):
         made = await Call(system, task.runtime)
@@ -110,7 +117,7 @@ async def _request(setup: Setup, task: Task) -> ModelRequest:
         model=setup.model,
         messages=task.values["messages"],
         system_message=system,
-        tools=setup.offered,
+        tools=tools,
         response_format=setup.response_format,
         state=task.values,
         runtime=task.runtime,

@@ -44,6 +44,9 @@ class Setup:
     """Models with tools bound, by what they were bound with."""
 
     lent: LentTools = field(default_factory=LentTools)
+    reader: BaseTool | None = None
+    """What shows the rest of a result that was cut: offered once there is one."""
+    offered_after_cut: list[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
@@ -52,6 +55,9 @@ class Setup:
         self.hooks["after_agent"].reverse()
         self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
         self.offered = list(self.tools.values())
+        if self.reader is not None:
+            self.local[self.reader.name] = self.reader
+        self.offered_after_cut = [*self.offered, self.reader] if self.reader is not None else self.offered
         guarding = (AgentMiddleware.guard_model, AgentMiddleware.guard_answer)
         self.guards = tuple(
             each for each in self.middleware if (type(each).guard_model, type(each).guard_answer) != guarding

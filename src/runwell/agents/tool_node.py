@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from runwell.agents.cut_results import capped
 from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
@@ -99,7 +100,8 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
             record_failure(error, call, "told", f"{tool.name}'s own handler")
         return own
     if isinstance(answer, ToolMessage):
-        answer = _capped(answer, setup.limits.max_tool_chars)
+        if tool is not setup.reader:
+            answer = capped(answer, setup.limits.max_tool_chars, setup.reader is not None)
         edited = _edited(request)
         if edited is not None:
             answer = _noted(answer, edited, call)
@@ -107,11 +109,12 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
 
 
 def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
-    names = ", ".join(sorted(setup.local)) or "none"
+    own = [name for name, tool in setup.local.items() if tool is not setup.reader]
+    names = ", ".join(sorted(own)) or "none"
     if watched():
         record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
     return ToolMessage(
-        f"There is no tool {call['name']!r}{nearest(call['name'], setup.local)}. Available tools: {names}.",
+        f"There is no tool {call['name']!r}{nearest(call['name'], own)}. Available tools: {names}.",
         tool_call_id=call["id"],
         name=call["name"],
         status="error",
@@ -144,18 +147,6 @@ def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, 
     content = answer.content
     changed = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
     return answer.model_copy(update={"content": changed})
-
-
-def _capped(answer: ToolMessage, limit: int | None) -> ToolMessage:
-    """A text too long to show the model keeps its head and tail, and says what was cut; the whole is its artifact."""
-    content = answer.content
-    if limit is None or not isinstance(content, str) or len(content) <= limit:
-        return answer
-    head, tail = limit * 2 // 3, limit // 3
-    cut = len(content) - head - tail
-    short = f"{content[:head]}\n[... {cut} characters left out ...]\n{content[-tail:] if tail else ''}"
-    artifact = answer.artifact if answer.artifact is not None else content
-    return answer.model_copy(update={"content": short, "artifact": artifact})
 
 
 def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> Any:

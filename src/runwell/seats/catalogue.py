@@ -125,8 +125,7 @@ _ALL = (
     Seat(
         "B8", "What of a tool's return does the model read, and is it cut?", "RULING", "code",
         "Typed content as it is, anything else as JSON. Beyond max_tool_chars the head and tail stay, what was cut is "
-        "said, and the whole is the message's artifact.",
-        "the tool read_artifact",
+        "said, and the model is given the tool read_artifact to read the rest.",
     ),
     Seat(
         "B9", "Where does the model see a system message from the middle of the history?", "RULING", "code",
@@ -306,7 +305,7 @@ _ALL = (
     ),
     Seat(
         "E13", "What does the agent take as the outcome of a call?", "RULING", "external",
-        "What the tool's own code returns.", "output schemas of tools",
+        "What the tool's own code returns; where it declares an output schema, only what fits it.",
     ),
     # -- F
     Seat(

@@ -59,7 +59,7 @@ class Facts:
 
     @property
     def local(self) -> dict[str, BaseTool]:
-        return self.setup.local
+        return {name: tool for name, tool in self.setup.local.items() if tool is not self.setup.reader}
 
     @property
     def at_provider(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException
+    from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException, ToolOutputError
     from runwell.schemas.dialects import (
         convert_to_anthropic_tool,
         convert_to_gemini_tool,
@@ -42,6 +42,7 @@ _HOME = {
     "ToolDefinitionError": "runwell.errors",
     "ToolError": "runwell.errors",
     "ToolException": "runwell.errors",
+    "ToolOutputError": "runwell.errors",
     "ToolRuntime": "runwell.tools.runtime",
     "as_tool": "runwell.tools.toolbox",
     "as_tools": "runwell.tools.toolbox",
@@ -74,6 +75,7 @@ __all__ = [
     "ToolDefinitionError",
     "ToolError",
     "ToolException",
+    "ToolOutputError",
     "ToolRuntime",
     "as_tool",
     "as_tools",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from runwell.tools.definition import Definition
+    from runwell.tools.output import OutputSchema
 
 __all__ = ["ArgsSchema", "BaseTool", "Handler"]
 
@@ -48,6 +49,8 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     `timeout` is in seconds. `read_only`, `idempotent`, `destructive` and `open_world` say what a call does to the
     world (None: not said). An `exclusive` tool never runs beside another. `return_direct` ends an agent's run with
     the result. With `response_format="content_and_artifact"` the function returns a pair, and the model sees the first.
+    `output_schema` (a type or a JSON schema) is what the function returns, or the artifact of its pair: a result that
+    does not fit raises `ToolOutputError`, which an agent tells the model in place of the result.
     """
 
     name: str = ""
@@ -66,10 +69,12 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     destructive: bool | None = None
     open_world: bool | None = None
     exclusive: bool = False
+    output_schema: Any = None
 
     run_kind: ClassVar[str] = "tool"
 
     _definition: Definition | None = None
+    _output: OutputSchema | None = None
     _values: Mapping[str, Any] = {}
 
     def model_post_init(self, context: Any) -> None:
@@ -85,7 +90,7 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     def model_copy(self, *, update: dict[str, Any] | None = None) -> Self:
         """The same tool with some fields changed; what follows from them is worked out again."""
         other: Self = super().model_copy(update=update)
-        other._definition = None
+        other._definition = other._output = None
         other.model_post_init(None)
         return other
 
@@ -147,6 +152,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
             raise unresolved(self._place(), self.name, error) from error
         self.description = made.description
         self._definition = made
+        if self.output_schema is not None:
+            from runwell.tools.output import OutputSchema
+
+            self._output = OutputSchema(self.output_schema, made.where)
         return made
 
     @property
@@ -186,6 +195,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     def get_input_jsonschema(self, config: Any = None) -> dict[str, Any]:
         """The JSON schema of the arguments that the model fills."""
         return self.json_schema()
+
+    def get_output_jsonschema(self, config: Any = None) -> dict[str, Any]:
+        """The JSON schema of the output, where one is declared."""
+        return super().get_output_jsonschema(config) if self._output is None else copy_json(self._output.json_schema)
 
     @property
     def needs_store(self) -> bool:
@@ -272,13 +285,13 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
 
     def _split(self, result: Any) -> tuple[Any, Any]:
         if self.response_format == "content":
-            return result, None
+            return result if self._output is None else self._output.checked(self.name, result), None
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise UsageError(
                 f"Tool {self.name!r} has response_format='content_and_artifact' but returned {result!r:.200}.",
                 hint="Return a pair: (what the model reads, what is kept beside it).",
             )
-        return result[0], result[1]
+        return result[0], result[1] if self._output is None else self._output.checked(self.name, result[1])
 
     def _stamped(self, answer: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
         if answer.tool_call_id and answer.name:
@@ -339,9 +352,9 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
                 from runwell.drivers.sync import run_sync
 
                 result = run_sync(self._flow(prepared))
+            return self._plain(result) if call is None else self.finish(result, call)
         except ToolError as error:
             return self._failed(error, call)
-        return self._plain(result) if call is None else self.finish(result, call)
 
     async def _ainvoke(self, args: Any, call: Mapping[str, Any] | None, injected: Any, config: Any) -> Any:
         try:
@@ -357,9 +370,9 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
                 from runwell.drivers.aio import run_async
 
                 result = await run_async(self._flow(prepared))
+            return self._plain(result) if call is None else self.finish(result, call)
         except ToolError as error:
             return self._failed(error, call)
-        return self._plain(result) if call is None else self.finish(result, call)
 
     @flow
     async def _flow(self, prepared: dict[str, Any]) -> Any:

@@ -33,6 +33,7 @@ class _Options(TypedDict, total=False):
     destructive: bool | None
     open_world: bool | None
     exclusive: bool
+    output_schema: Any
     tags: list[str] | None
     metadata: dict[str, Any] | None
     extras: dict[str, Any] | None
@@ -64,6 +65,7 @@ def tool(
     destructive: bool | None = None,
     open_world: bool | None = None,
     exclusive: bool = False,
+    output_schema: Any = None,
     tags: list[str] | None = None,
     metadata: dict[str, Any] | None = None,
     extras: dict[str, Any] | None = None,
@@ -97,6 +99,7 @@ def tool(
         "destructive": destructive,
         "open_world": open_world,
         "exclusive": exclusive,
+        "output_schema": output_schema,
         "tags": tags,
         "metadata": metadata,
         "extras": extras,

@@ -10,7 +10,7 @@ from runwell.schemas.nulls import without
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
 from runwell.tools.validation import refuse, unknown
 
-__all__ = ["SchemaArguments"]
+__all__ = ["SchemaArguments", "never_fetch"]
 
 
 class SchemaArguments:
@@ -33,7 +33,7 @@ class SchemaArguments:
         if "required" not in self._schema:
             checked.pop("required", None)
         try:
-            self._validator = jsonschema_rs.validator_for(checked, retriever=_never_fetch)
+            self._validator = jsonschema_rs.validator_for(checked, retriever=never_fetch)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first = str(error).partition("\n")[0]
             raise ToolDefinitionError(f"{where}: not a valid JSON schema: {first}") from error
@@ -73,5 +73,6 @@ class SchemaArguments:
         return found
 
 
-def _never_fetch(uri: str) -> Any:
+def never_fetch(uri: str) -> Any:
+    """What answers a reference out of a schema."""
     raise ValueError(f"{uri} is outside the schema, and nothing is fetched")

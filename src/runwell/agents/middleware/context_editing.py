@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from runwell.agents.cut_results import whole_text
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.request_size import RequestSize
 from runwell.agents.middleware.requests import ModelRequest
@@ -171,7 +172,7 @@ def _reader() -> Any:
         """Show the result of an earlier tool call that was cleared from the conversation, from character `start` on."""
         for message in runtime.state["messages"]:
             if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
-                text = message.artifact if isinstance(message.artifact, str) else message.text  # whole, if it was cut
+                text = whole_text(message)
                 rest = len(text) - start - PAGE
                 more = f"\n[{rest} more characters: start={start + PAGE}]" if rest > 0 else ""
                 return f"{text[start : start + PAGE]}{more}"

@@ -77,8 +77,13 @@ def execution(at: Facts) -> Iterator[Held]:
         yield Held("E13", "The agent runs no tools.", f"{TOOLS}_execute", "external", "idle")
     for name, tool in at.local.items():
         callee = tool.callee
+        fits = " if it fits its output schema" if tool.output_schema is not None else ""
         yield Held(
-            "E13", f"{name}: what its code returns.", callee if not _own(tool) else type(tool), "external", adds=True
+            "E13",
+            f"{name}: what its code returns{fits}.",
+            callee if not _own(tool) else type(tool),
+            "external",
+            adds=True,
         )
 
 

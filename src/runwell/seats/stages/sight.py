@@ -47,7 +47,10 @@ def sight(at: Facts) -> Iterator[Held]:
         yield Held("B7", "No structured answer is asked for.", f"{NODE}_bound", status="idle")
     cut = "whole" if limits.max_tool_chars is None else f"head and tail beyond {limits.max_tool_chars} characters"
     yield Held("B8", f"Text and typed blocks as they are, the rest as JSON; {cut}.", "runwell.tools.result:to_content")
-    yield Held("B8", "What is too long is cut before it is stored.", "runwell.agents.tool_node:_capped", adds=True)
+    told = " The model reads the rest with read_artifact." if setup.reader is not None else ""
+    yield Held(
+        "B8", f"What is too long is cut, and the whole kept.{told}", "runwell.agents.cut_results:capped", adds=True
+    )
     known = at.profile.get("system_in_middle")
     if known is False:
         yield Held("B9", "Moved to the top, and that is recorded.", "runwell.models.system_place:system_first")
