@@ -65,7 +65,7 @@ def test_a1_a_third_party_adds_a_provider(third_party: list[Point]) -> None:
 
 
 def test_a1_an_ollama_tag_is_recognised() -> None:
-    with pytest.raises(UnknownModel, match=r"known: local, openai(?s:.*)\"ollama:llama3:8b\""):
+    with pytest.raises(UnknownModel, match=r"known: anthropic, local, openai(?s:.*)\"ollama:llama3:8b\""):
         init_chat_model("llama3:8b")
 
 
@@ -107,8 +107,8 @@ def test_a2_names_that_say_too_little(name: str) -> None:
 
 
 def test_a_provider_that_is_not_installed_is_named() -> None:
-    with pytest.raises(UnknownModel, match="'anthropic', which is not installed"):
-        init_chat_model("claude-sonnet-4-5")
+    with pytest.raises(UnknownModel, match="'xai', which is not installed"):
+        init_chat_model("grok-5")
 
 
 def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_missing_part_names_its_extra(monkeypatch: pytest.MonkeyPatch, third_party: list[Point]) -> None:
-    monkeypatch.setattr("runwell.providers.openai.find_spec", lambda name: None)
+    monkeypatch.setattr("runwell.providers.vendor_model.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"runwell\[openai\]"):
         init_chat_model("openai:gpt-5.5", api_key="k")
     third_party.append(Point("lacking", ModuleNotFoundError("No module named 'acme'", name="acme")))

@@ -12,6 +12,7 @@ __all__ = ["EXTRAS", "installed", "require", "versions"]
 EXTRAS = {
     "cli": ("typer", "rich", "prompt_toolkit"),
     "local": ("xllamacpp",),
+    "anthropic": ("anthropic",),
     "openai": ("openai",),
     "retrieval": ("bm25s", "numpy"),
     "jinja2": ("jinja2",),
@@ -20,10 +21,14 @@ EXTRAS = {
     "xml": ("defusedxml",),
     "redis": ("redis",),
     "mcp": ("mcp",),
+    "sql": ("sqlalchemy",),
+    "draw": ("mermaidx",),
+    "prices": ("genai_prices",),
+    "files": ("wcmatch",),
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 
-_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool"}
+_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool", "genai_prices": "genai-prices"}
 
 
 def installed(extra: str) -> bool:

@@ -113,7 +113,8 @@ def _finished_content(content: Content) -> Content:
         if isinstance(block, dict):
             if block.get("type") == "tool_call_chunk":
                 calls, broken = parse_calls([fragment_of(block)])
-                finished.append(cast("dict[str, Any]", (*calls, *broken)[0]))
+                call = cast("dict[str, Any]", (*calls, *broken)[0])
+                finished.append({**call, "extras": block["extras"]} if "extras" in block else call)
                 continue
             if "index" in block:
                 block = {key: value for key, value in block.items() if key != "index"}

@@ -18,6 +18,7 @@ GROUP: Final = "runwell.providers"
 
 # Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
 _OURS: Final = {
+    "anthropic": "runwell.providers.anthropic:ChatAnthropic",
     "local": "runwell.providers.local:LocalChatModel",
     "openai": "runwell.providers.openai:ChatOpenAI",
 }

@@ -54,6 +54,20 @@ def _openai(
     return known
 
 
+def _claude(window: int, out: int, *, in_middle: bool = False) -> ModelProfile:
+    return {
+        "max_input_tokens": window,
+        "max_output_tokens": out,
+        "image_inputs": True,
+        "audio_inputs": False,
+        "reasoning_output": True,
+        "tool_calling": True,
+        "structured_output": True,
+        "system_in_middle": in_middle,
+        "cache_breakpoints": 4,
+    }
+
+
 # Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
 # `providers/openai/models`), a public collection and not the vendor's own page, which could not be read. Its input
 # limit where it has one, else its context window, which input and output share. What it does not say is left out here:
@@ -80,9 +94,22 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "gpt-5.5": _openai(922_000, 128_000, reasoning=True),
         "gpt-5.6": _openai(922_000, 128_000, reasoning=True),
     },
+    # Sizes from the same collection, on the same day. That system messages may stand after a user's turn from Opus 4.8
+    # on, and not with Sonnet 5, is what Anthropic announced with that model, as others report it.
+    "anthropic": {
+        "claude-haiku-4-5": _claude(200_000, 64_000),
+        "claude-sonnet-4-5": _claude(200_000, 64_000),
+        "claude-opus-4-5": _claude(200_000, 64_000),
+        "claude-sonnet-4-6": _claude(1_000_000, 64_000),
+        "claude-opus-4-6": _claude(1_000_000, 128_000),
+        "claude-opus-4-8": _claude(1_000_000, 128_000, in_middle=True),
+        "claude-sonnet-5": _claude(1_000_000, 128_000),
+        "claude-opus-5": _claude(1_000_000, 128_000, in_middle=True),
+        "claude-haiku-5-5": _claude(1_000_000, 128_000),
+    },
 }
 
-_DATED = re.compile(r"-20\d\d-\d\d-\d\d\Z")
+_DATED = re.compile(r"-20\d\d-?\d\d-?\d\d\Z")
 _told: set[tuple[str, str]] = set()
 
 

@@ -87,7 +87,7 @@ class AnthropicDialect(WireDialect):
         for message in body["messages"]:
             _read(message, asked)
         for tool in body.get("tools") or ():
-            asked.tools[tool["name"]] = tool["input_schema"]
+            asked.tools[tool["name"]] = tool.get("input_schema", {})  # none: Anthropic runs it
         choice = body.get("tool_choice")
         if choice is not None:
             asked.choice = choice["name"] if choice["type"] == "tool" else choice["type"]

@@ -70,7 +70,8 @@ class OpenAIDialect(WireDialect):
         for message in body["messages"]:
             _read(message, asked)
         for tool in body.get("tools") or ():
-            asked.tools[tool["function"]["name"]] = tool["function"]["parameters"]
+            function = tool.get("function") or {"name": tool["type"], "parameters": {}}
+            asked.tools[function["name"]] = function["parameters"]
         choice = body.get("tool_choice")
         if choice is not None:
             asked.choice = _CHOICES[choice] if isinstance(choice, str) else choice["function"]["name"]

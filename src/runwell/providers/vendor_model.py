@@ -1,0 +1,264 @@
+"""What adapters on vendors' SDKs share: address, key, timeouts, clients, and the four calls in terms of a few hooks."""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from pydantic import SecretStr
+
+from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout
+from runwell.messages.message import BaseMessage
+from runwell.models.chat_model import BaseChatModel
+from runwell.models.idle import IdleWatch
+from runwell.models.outputs import ChatGenerationChunk, ChatResult
+from runwell.providers.clients import Clients
+
+__all__ = ["CONNECT_S", "FIRST_OUTPUT_S", "VendorModel"]
+
+FIRST_OUTPUT_S = 600.0
+CONNECT_S = 10.0
+
+
+class VendorModel(BaseChatModel):
+    """A model behind a vendor's SDK. A subclass writes `_request`, `_result`, `_reader`, `_translated` and how its SDK
+    sends (`_post`, `_apost`) and streams (`_begin`, `_abegin`).
+
+    Nothing in the environment decides where requests go or who pays, but the key's own variable and
+    `base_url="env"`.
+    """
+
+    api_key: Any = None
+    base_url: str | None = None
+    timeout: Any = None
+    stream_idle_timeout: float | None = 120.0
+    model_kwargs: dict[str, Any] = {}
+    extra_body: dict[str, Any] = {}
+    default_headers: dict[str, str] = {}
+    http_client: Any = None
+    http_async_client: Any = None
+
+    sdk: ClassVar[str] = ""
+    """The module that must be there."""
+    extra: ClassVar[str] = ""
+    """What installs it."""
+    default_base_url: ClassVar[str] = ""
+    url_variable: ClassVar[str] = ""
+    key_variable: ClassVar[str] = ""
+    """Empty: no key is needed."""
+    key_may_be_a_function: ClassVar[bool] = False
+    clients: ClassVar[type[Clients]] = Clients
+    answers_with: ClassVar[str] = "an answer"
+    """What the vendor calls an answer, for errors."""
+
+    def model_post_init(self, context: Any) -> None:
+        if find_spec(self.sdk) is None:
+            raise MissingExtra(type(self).__name__, self.extra)
+        name = getattr(self, "model", None)
+        if not name or not isinstance(name, str):
+            raise InvalidInput(f"{type(self).__name__} needs the name of a model; got model={name!r}.")
+        self.base_url = self._resolve_base_url()
+        self.api_key = self._resolve_key()
+        self._clients = self.clients()
+
+    def _resolve_base_url(self) -> str:
+        url = self.base_url
+        if url == "env":
+            url = os.environ.get(self.url_variable)
+        url = (url or self.default_base_url).rstrip("/")
+        if not url.startswith(("http://", "https://")):
+            raise InvalidInput(f"base_url must start with http:// or https://; got {url!r}.")
+        return url
+
+    def _resolve_key(self) -> Any:
+        key = self.api_key
+        if key is None and self.key_variable:
+            key = os.environ.get(self.key_variable)
+        if isinstance(key, str) and key.strip():
+            return SecretStr(key)
+        if isinstance(key, SecretStr) or (self.key_may_be_a_function and callable(key)):
+            return key
+        if not self.key_variable and key is None:
+            return None
+        local = "" if self.base_url == self.default_base_url else ' For a server that wants no key: api_key="none".'
+        raise MissingApiKey(
+            f"{type(self).__name__} has no API key.", hint=f"Set {self.key_variable}, or pass api_key=...{local}"
+        )
+
+    @property
+    def model_name(self) -> str:
+        """The same as `model`."""
+        return str(getattr(self, "model", ""))
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        hidden = ("api_key", "default_headers", "http_client", "http_async_client", "profile", "cache", "callbacks")
+        return {name: value for name, value in self._shown() if name not in hidden} | {"model": self.model_name}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_clients"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._clients = self.clients()
+
+    # -- what a subclass writes
+
+    @abstractmethod
+    def _request(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
+        """What `_post` and `_begin` are given."""
+
+    @abstractmethod
+    def _result(self, answer: Any, request: Any) -> ChatResult:
+        """The result in what `_post` gave for a request."""
+
+    @abstractmethod
+    def _reader(self, request: Any) -> Any:
+        """Reads one stream: `take(event)` gives chunks, `end(who)` the last one."""
+
+    @abstractmethod
+    def _translated(self, error: Exception) -> Exception:
+        """Our error for the SDK's."""
+
+    @abstractmethod
+    def _post(self, client: Any, request: Any) -> Any: ...
+
+    @abstractmethod
+    async def _apost(self, client: Any, request: Any) -> Any: ...
+
+    @abstractmethod
+    def _begin(self, client: Any, request: Any) -> Any:
+        """An iterator of events with `close()`."""
+
+    @abstractmethod
+    async def _abegin(self, client: Any, request: Any) -> Any:
+        """An async iterator of events with `async close()`."""
+
+    def _response_of(self, stream: Any) -> Any:
+        """The HTTP response that a stream reads."""
+        return stream.response
+
+    # -- timeouts
+
+    def _timeout(self, asked: Any, kind: Any) -> Any:
+        """The HTTP client's timeout (of its class `kind`) until the first output."""
+        seconds = asked if asked is not None else self.timeout
+        if seconds is None:
+            return kind(FIRST_OUTPUT_S, connect=CONNECT_S)
+        if isinstance(seconds, int | float):
+            return kind(seconds, connect=min(CONNECT_S, seconds))
+        return kind(seconds) if isinstance(seconds, tuple) else seconds
+
+    def _idle_s(self, kwargs: Mapping[str, Any]) -> float | None:
+        """Seconds that a further chunk may take: never more than the first may."""
+        first = kwargs.get("timeout", self.timeout)
+        limits = [each for each in (self.stream_idle_timeout, first) if isinstance(each, int | float)]
+        return min(limits, default=None)
+
+    def _watch(self, stream: Any, idle_s: float | None) -> IdleWatch:
+        def silent() -> ModelTimeout:
+            return ModelTimeout(
+                f"{self.base_url} sent nothing more for {idle_s:g} s in the middle of a stream.",
+                hint="stream_idle_timeout= sets how long a chunk may take.",
+            )
+
+        return IdleWatch(idle_s, lambda: sever(self._response_of(stream)), silent)
+
+    # -- the four calls
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        request = self._request(messages, stop, kwargs, False)
+        client = self._clients.plain(self)
+        try:
+            return self._result(self._post(client, request), request)
+        except Exception as error:
+            raise self._safe(self._translated(error)) from None
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        request = self._request(messages, stop, kwargs, False)
+        client = await self._clients.on_loop(self)
+        try:
+            return self._result(await self._apost(client, request), request)
+        except Exception as error:
+            raise self._safe(self._translated(error)) from None
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        request = self._request(messages, stop, kwargs, True)
+        client, reader = self._clients.plain(self), self._reader(request)
+        idle_s = self._idle_s(kwargs)
+        stream: Any = None
+        try:
+            stream = self._begin(client, request)
+            event = next(stream, None)  # until then the HTTP client's own limit holds
+            with self._watch(stream, idle_s) as watch:
+                while event is not None:
+                    watch.rest()
+                    yield from reader.take(event)
+                    watch.beat()
+                    event = next(stream, None)
+            yield reader.end(self.base_url)
+        except Exception as error:
+            raise self._safe(self._translated(error)) from None
+        finally:
+            if stream is not None:
+                stream.close()
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        request = self._request(messages, stop, kwargs, True)
+        client, reader = await self._clients.on_loop(self), self._reader(request)
+        idle_s = self._idle_s(kwargs)
+        stream: Any = None
+        try:
+            stream = await self._abegin(client, request)
+            event = await anext(stream, None)  # until then the HTTP client's own limit holds
+            with self._watch(stream, idle_s) as watch:
+                while event is not None:
+                    watch.rest()
+                    for chunk in reader.take(event):
+                        yield chunk
+                    watch.beat()
+                    event = await anext(stream, None)
+            yield reader.end(self.base_url)
+        except Exception as error:
+            raise self._safe(self._translated(error)) from None
+        finally:
+            if stream is not None:
+                await stream.close()
+
+    # -- what goes wrong
+
+    def _safe(self, error: Exception) -> Exception:
+        """What it says holds no key, even where a server echoes the one it was sent."""
+        key = self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None
+        if key and isinstance(error, ModelError) and key in error.message:
+            error.message = error.message.replace(key, "**********")
+            error.args = (error.message,)
+        return error
+
+    def _unreadable(self, what: str, error: Exception) -> ModelError:
+        """A proxy's page, or half an answer: it may pass."""
+        problem = ModelError(f"{self.base_url} answered with what is not {self.answers_with}: {what} ({error}).")
+        problem.retryable = True
+        return problem
+
+
+def sever(response: Any) -> None:
+    """Make a read that is under way in another thread fail."""
+    network = response.extensions.get("network_stream")
+    connection = network.get_extra_info("socket") if network is not None else None
+    if connection is not None:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
