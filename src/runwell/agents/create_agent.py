@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, TypedDict, get_type_hints
 
 from typing_extensions import is_typeddict
@@ -16,6 +16,7 @@ from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.human_in_the_loop import HumanInTheLoopMiddleware
 from runwell.agents.middleware.middleware import AgentMiddleware, hooks_of
 from runwell.agents.model_node import model_node
+from runwell.agents.roles import check_roles, message_types
 from runwell.agents.routing import after_model, after_tools
 from runwell.agents.setup import OnToolError, Setup
 from runwell.agents.state import PRIVATE, AgentState, Ledger, mark_of
@@ -166,6 +167,8 @@ def create_agent(
     agent.on_open = setup.open
     agent.hidden = PRIVATE.union(key for key, hint in keys.items() if mark_of(hint).unseen)
     agent.default_limit = NO_STEP_LIMIT
+    if setup.limits.allowed_roles is not None:
+        agent.check_caller = partial(check_roles, allowed=message_types(setup.limits.allowed_roles), owner=name)
     agent.stop_on_error = setup.limits.on_sibling_failure == "cancel"
     agent.default_concurrency = setup.limits.max_concurrency
     agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,7 +82,8 @@ class AgentLimits:
     tool's text beyond this keeps its head and tail, and the model gets a tool to read the rest (None: whole).
     `max_concurrency`: tool calls at once.
     `on_sibling_failure`: whether tool calls beside one that ends the run are awaited ("wait") or stopped where that is
-    possible ("cancel"); what has finished is kept either way.
+    possible ("cancel"); what has finished is kept either way. `allowed_roles`: the roles that a caller's messages may
+    have, for instance `["user"]` where the caller is not the program; None: any.
     """
 
     max_repairs: int = 2
@@ -91,11 +92,16 @@ class AgentLimits:
     max_tool_chars: int | None = 100_000
     max_concurrency: int | None = 32
     on_sibling_failure: Literal["wait", "cancel"] = "wait"
+    allowed_roles: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_repairs", "max_answers", "max_sent_back"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"AgentLimits({name}={getattr(self, name)!r}) is negative.")
+        if self.allowed_roles is not None:
+            from runwell.agents.roles import message_types
+
+            message_types(self.allowed_roles)
         if self.on_sibling_failure not in ("wait", "cancel"):
             raise InvalidInput(
                 f"AgentLimits(on_sibling_failure={self.on_sibling_failure!r}).", hint='It is "wait" or "cancel".'

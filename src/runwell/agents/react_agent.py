@@ -33,8 +33,8 @@ def create_react_agent(
     config_schema: type | None = None,
     checkpointer: Any = None,
     store: Any = None,
-    interrupt_before: Sequence[str] = (),
-    interrupt_after: Sequence[str] = (),
+    interrupt_before: Sequence[str] | None = (),
+    interrupt_after: Sequence[str] | None = (),
     debug: bool = False,
     version: Literal["v1", "v2"] = "v2",
     name: str = "agent",
@@ -95,8 +95,8 @@ def create_react_agent(
     )
 
 
-def _places(given: Sequence[str]) -> list[str]:
-    return ["model" if place == "agent" else place for place in given]
+def _places(given: Sequence[str] | None) -> list[str]:
+    return ["model" if place == "agent" else place for place in given or ()]
 
 
 class _PromptOfState(AgentMiddleware):

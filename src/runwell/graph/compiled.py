@@ -144,6 +144,8 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.ignore_extra = ignore_extra
         self.quiet = any(node.quiet for node in self.nodes.values())
         self.on_input: Callable[[Run, list[Write]], list[Write]] | None = None
+        self.check_caller: Callable[[list[Write]], None] | None = None
+        """Refuses what the caller of a run that is in no other may not write, in an input and in a Command."""
         self.on_open: Callable[[Run], None] | None = None
         """Called when a run has its state, before anything runs."""
         self.counts = SPENT in self.channels

@@ -140,6 +140,8 @@ async def _take_command(run: Run, command: Command[Any]) -> None:
             *_update_writes(run, command.update),
             *((JUMP, t) for t in checked_targets(run.graph, "the caller", command)),
         ]
+        if run.graph.check_caller is not None and not run.ns:
+            run.graph.check_caller(writes)
         await _enter(run, writes, START, keep=command.resume is not None)
 
 
@@ -149,6 +151,8 @@ async def _take_input(run: Run, given: Any) -> None:
     if graph.ignore_extra and isinstance(given, dict):
         given = {key: value for key, value in given.items() if key in known}
     writes = list(graph.input_schema.intake(given, known, thread_has=frozenset(run.values)).items())
+    if graph.check_caller is not None and not run.ns:  # the graph around a nested one is the program
+        graph.check_caller(writes)
     kept, shared = run.values, run.shares & run.values.keys()
     if graph.on_input is not None:
         run.values = {name: value for name, value in kept.items() if name not in shared}

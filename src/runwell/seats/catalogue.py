@@ -68,8 +68,8 @@ _ALL = (
     ),
     Seat(
         "A6", "Which roles may a caller's messages have?", "RULE", "code",
-        "In process any role; texts, pairs and dicts are converted.",
-        "allowed_roles=, to restrict them",
+        "In process any role, unless AgentLimits(allowed_roles=...) restricts them; texts, pairs and dicts are "
+        "converted.",
     ),
     Seat(
         "A7", "Which of two tools with one name is meant?", "RULING", "code",

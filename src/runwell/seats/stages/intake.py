@@ -32,11 +32,12 @@ def intake(at: Facts) -> Iterator[Held]:
     extra = 'are dropped (extra="ignore")' if agent.ignore_extra else "raise InvalidInput"
     yield Held("A5", f"Keys other than {named(agent.input_schema.channels)} {extra}.", type(agent.input_schema).intake)
     yield Held("A5", "A run without any message is refused.", agent.on_input, adds=True)
-    yield Held(
-        "A6",
-        "Any role: texts, pairs and dicts become messages as they say.",
-        "runwell.messages.convert:convert_to_message",
-    )
+    allowed = at.setup.limits.allowed_roles
+    if allowed is None:
+        said = "Any role: texts, pairs and dicts become messages as they say."
+        yield Held("A6", said, "runwell.messages.convert:convert_to_message")
+    else:
+        yield Held("A6", f"{named(allowed)}; a message of any other is refused.", "runwell.agents.roles:check_roles")
     yield Held("A7", _names(at), "runwell.tools.toolbox:as_tools")
     yield Held(
         "A8", f"At the provider: {named(at.at_provider)}. Here: {named(at.local)}.", "runwell.tools.toolbox:as_tool"
