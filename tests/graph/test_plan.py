@@ -19,6 +19,7 @@ from runwell.graph.plan import (
     ROUTE,
     Blueprint,
     Join,
+    apply_step,
     apply_writes,
     changed_values,
     plan_tasks,
@@ -124,16 +125,30 @@ def test_changes_hold_the_old_and_the_new_of_written_channels_only(before: Any, 
         assert new is not GONE
 
 
-@given(values, steps, st.randoms(use_true_random=False))
-def test_the_order_in_which_tasks_end_does_not_matter(before: Any, step: Any, random: Any) -> None:
-    """A step's results are collected by task id as they come, and given to the planner in task order."""
-    arrived = list(enumerate(step))
-    random.shuffle(arrived)
-    collected = dict(arrived)
-    in_order = [collected[at] for at in range(len(step))]
-    blueprint = Blueprint(CHANNELS, {"a": ("b", "c")}, (Join("j", frozenset("ab"), "d"),))
-    assert apply_writes(CHANNELS, before, in_order) == apply_writes(CHANNELS, before, step)
-    assert plan_tasks(blueprint, 1, in_order, {}) == plan_tasks(blueprint, 1, step, {})
+@given(blueprints, values, steps, st.randoms(use_true_random=False))
+def test_another_order_of_tasks_leads_to_the_same_nodes_joins_and_totals(
+    blueprint: Any, before: Any, step: Any, random: Any
+) -> None:
+    """Task order settles how a list is put together and how Sends are numbered, and nothing else."""
+    step = [(node, [(name, value) for name, value in pairs if type(value) is not Overwrite]) for node, pairs in step]
+    other = random.sample(step, len(step))
+    one, two = (changed_values(before, apply_writes(CHANNELS, before, each)) for each in (step, other))
+    assert one.get("sum") == two.get("sum")
+    assert sorted(one.get("log", [])) == sorted(two.get("log", []))
+    (tasks, joins), (shuffled, others) = (plan_tasks(blueprint, 1, each, {}) for each in (step, other))
+    assert Counter((t.node, t.sent, t.arg) for t in tasks) == Counter((t.node, t.sent, t.arg) for t in shuffled)
+    assert {name: set(got) for name, got in joins.items()} == {name: set(got) for name, got in others.items()}
+
+
+@given(values, steps, st.frozensets(st.sampled_from(sorted(CHANNELS))))
+def test_a_fleeting_value_is_gone_after_the_step_that_follows_the_one_that_wrote_it(
+    before: Any, step: Any, fleeting: Any
+) -> None:
+    kept = copy.deepcopy(before)
+    after = changed_values(before, apply_step(Blueprint(CHANNELS, fleeting=fleeting), before, step))
+    lasting = {name: value for name, value in before.items() if name not in fleeting}
+    assert after == changed_values(lasting, apply_writes(CHANNELS, lasting, step))
+    assert before == kept
 
 
 def test_graph_two_writers_of_a_plain_key_are_both_named() -> None:
@@ -177,6 +192,15 @@ def test_ids_are_unique_and_name_the_step_and_node(blueprint: Any, step: Any) ->
     assert len({task.id for task in tasks}) == len(tasks)
     assert all(task.id.split(":")[:2] == [task.node, "7"] for task in tasks)
     assert all(task.node != END for task in tasks)
+
+
+@given(blueprints, st.sampled_from(NAMES), writes)
+def test_the_short_way_of_a_lone_task_plans_what_the_long_way_does(blueprint: Any, node: str, pairs: Any) -> None:
+    """A join whose sources never run changes nothing, but keeps the planner from its short way."""
+    blueprint.joins = ()
+    short = plan_tasks(blueprint, 4, [(node, pairs)], {})
+    blueprint.joins = (Join("never", frozenset(("x", "y")), "a"),)
+    assert plan_tasks(blueprint, 4, [(node, pairs)], {}) == short
 
 
 def routes(blueprint: Blueprint, step: Any) -> tuple[set[str], list[Send]]:
@@ -262,6 +286,49 @@ def test_a_deferred_node_that_was_sent_an_argument_still_has_it_when_it_runs() -
         ("d", False, None),
     ]
     assert len({task.id for task in again}) == 4
+
+
+# -- runs by the planner alone
+
+
+def next_of(blueprint: Blueprint, number: int, at: Any, wishes: Any) -> Any:
+    """One step from (values, tasks, joins): each task logs its own id once, and leads where it wishes."""
+    values, planned, joins = at
+    now, waiting = put_off(blueprint, planned)
+    done = [(task.node, [("log", [task.id]), ("sum", 1), *wishes.get((task.node, number % 3), ())]) for task in now]
+    after = changed_values(values, apply_step(blueprint, values, done))
+    return (after, *plan_tasks(blueprint, number + 1, done, joins, waiting)), now, waiting
+
+
+wishes_of_runs = st.dictionaries(
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 2)),
+    st.lists(st.tuples(st.sampled_from([ROUTE, JUMP]), targets), max_size=2),
+)
+
+
+@given(blueprints, wishes_of_runs, steps)
+def test_every_task_of_a_run_is_applied_exactly_once_and_any_step_leads_on_alike(
+    blueprint: Any, wishes: Any, first: Any
+) -> None:
+    at: Any = ({}, *plan_tasks(blueprint, 1, first, {}))
+    ran: list[str] = []
+    owed = Counter((task.node, task.sent, task.arg) for task in at[1])
+    for number in range(1, 8):
+        kept = copy.deepcopy(at)
+        following, now, waiting = next_of(blueprint, number, at, wishes)
+        assert at == kept, "what stands on record is left alone"
+        again, *_ = next_of(blueprint, number, copy.deepcopy(at), wishes)
+        assert again == following, "taken up from the record it goes on alike"
+        assert Counter((t.node, t.sent, t.arg) for t in [*now, *waiting]) == owed, "planned is run or put off"
+        ran += [task.id for task in now]
+        assert following[0].get("log", []) == ran
+        assert following[0].get("sum", 0) == len(ran)
+        assert len(set(ran)) == len(ran)
+        planned = Counter((task.node, task.sent, task.arg) for task in following[1])
+        assert not Counter((t.node, t.sent, t.arg) for t in waiting) - planned, "what was put off is not lost"
+        at, owed = following, planned
+        if not following[1] or len(following[1]) > 60:
+            break
 
 
 # -- whole graphs, in both colours

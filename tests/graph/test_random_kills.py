@@ -244,6 +244,10 @@ def check(parts: list[Part], where: list[float], seed: int, savers: Savers, dura
     graph = whole.graph(parts).compile(savers.new())
     expected = session(graph, whole, durability=durability)
     history, total = past(graph), len(whole.driver.effects)
+    other = World()
+    other.driver = EnumeratingDriver(order=shuffled(seed))
+    assert session(other.graph(parts).compile(InMemorySaver()), other) == expected, "whichever task ends first"
+    assert Counter(other.names()) == Counter(whole.names())
     points = range(total) if ALL else sorted({int(share * total) for share in where})
     for before in points:
         world, saver = World(), savers.new()
