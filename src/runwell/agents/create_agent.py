@@ -103,6 +103,10 @@ def create_agent(
         replace=replace_tools,
     )
     hooks = _middleware([*hooks, *_second_tries(hooks, found, fallbacks, model_retry, tool_retry)])
+    if limits is not None and limits.overflow != "error":
+        from runwell.agents.overflow_hooks import overflow_hook
+
+        hooks = _middleware([*hooks, overflow_hook(limits.overflow, chat)])
     if model_retry == 0 and hasattr(chat, "with_max_retries"):
         chat = chat.with_max_retries(0)
     gate = _gate(approvals, found, any(hook.owner.lends_tools for hook in hooks_of(hooks, "wrap_model_call")))

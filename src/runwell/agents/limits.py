@@ -83,7 +83,10 @@ class AgentLimits:
     `max_concurrency`: tool calls at once.
     `on_sibling_failure`: whether tool calls beside one that ends the run are awaited ("wait") or stopped where that is
     possible ("cancel"); what has finished is kept either way. `allowed_roles`: the roles that a caller's messages may
-    have, for instance `["user"]` where the caller is not the program; None: any.
+    have, for instance `["user"]` where the caller is not the program; None: any. `overflow`: what comes of a
+    conversation that the model's window cannot hold, measured before the call or told by the provider: "error" raises
+    `ContextOverflow`, "trim" leaves the oldest messages out of the request, "summarize" replaces them by a summary that
+    the agent's model writes.
     """
 
     max_repairs: int = 2
@@ -93,6 +96,7 @@ class AgentLimits:
     max_concurrency: int | None = 32
     on_sibling_failure: Literal["wait", "cancel"] = "wait"
     allowed_roles: Sequence[str] | None = None
+    overflow: Literal["error", "trim", "summarize"] = "error"
 
     def __post_init__(self) -> None:
         for name in ("max_repairs", "max_answers", "max_sent_back"):
@@ -102,6 +106,10 @@ class AgentLimits:
             from runwell.agents.roles import message_types
 
             message_types(self.allowed_roles)
+        if self.overflow not in ("error", "trim", "summarize"):
+            raise InvalidInput(
+                f"AgentLimits(overflow={self.overflow!r}).", hint='It is "error", "trim" or "summarize".'
+            )
         if self.on_sibling_failure not in ("wait", "cancel"):
             raise InvalidInput(
                 f"AgentLimits(on_sibling_failure={self.on_sibling_failure!r}).", hint='It is "wait" or "cancel".'

@@ -9,6 +9,7 @@ from runwell.agents.cut_results import newly_cut
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
+from runwell.agents.overflow import check_fits
 from runwell.agents.setup import Setup, settings_key
 from runwell.agents.structured_output import (
     MultipleStructuredOutputsError,
@@ -155,10 +156,12 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         over = meter.reached(await Now())
         if over is not None:
             raise over
-    turn.asked += 1
     messages = request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
+    if getattr(request.model, "profile", None):
+        check_fits(request, turn.setup.size)
+    turn.asked += 1
     if request.system_message is not None:
         messages = [request.system_message, *messages]
     request, turn.lent = lent_in(request, turn.setup.offered, turn.setup.local)

@@ -10,6 +10,7 @@ from runwell.agents.lent_tools import LentTools
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.middleware import AgentMiddleware, Hook, hooks_of
+from runwell.agents.middleware.request_size import RequestSize
 from runwell.agents.structured_output import ProviderStrategy, ToolStrategy
 from runwell.effects import Callee
 from runwell.messages.message import SystemMessage
@@ -45,6 +46,7 @@ class Setup:
 
     lent: LentTools = field(default_factory=LentTools)
     reader: BaseTool | None = None
+    size: RequestSize = field(default_factory=RequestSize)
     """What shows the rest of a result that was cut: offered once there is one."""
     offered_after_cut: list[Any] = field(init=False)
 

@@ -319,9 +319,9 @@ _ALL = (
     ),
     Seat(
         "F3", "What if the conversation outgrows the model?", "RULING", "code",
-        "The provider's refusal becomes ContextOverflow, which says by how much; a middleware may summarise and ask "
-        "again.",
-        "measuring before the call",
+        "Measured before the call where the window is known: what is sure not to fit raises ContextOverflow, which "
+        "says by how much, as a provider's refusal does; an estimate only warns. AgentLimits(overflow=...) may trim or "
+        "summarize.",
     ),
     Seat("F4", "When is old conversation summarised?", "RULING", "code", "When a middleware's trigger is reached."),
     Seat("F5", "What does the summary say?", "RULING", "llm", "What a model writes, having seen all that is dropped."),

@@ -34,10 +34,11 @@ def limits(at: Facts) -> Iterator[Held]:
     yield Held("F2", f"{model} Tools: {', '.join(tools) or 'no limit'}.", type(at.model))
     window = at.profile.get("max_input_tokens")
     size = f"{window:,} tokens" if window else "unknown"
+    measured = "Measured before each call; what is sure not to fit is refused" if window else "The provider refuses"
     yield Held(
         "F3",
-        f"Its window: {size}. The provider refuses, which is told as ContextOverflow.",
-        "runwell.models.wire_errors:error_from_wire",
+        f"Its window: {size}. {measured}, as ContextOverflow.",
+        "runwell.agents.overflow:check_fits" if window else "runwell.models.wire_errors:error_from_wire",
     )
     for seat in ("F4", "F5", "F6"):
         yield Held(seat, "Nothing is summarised.", f"{NODE}_request", status="idle")
