@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from runwell import __version__
-from runwell.cli import models
+from runwell.cli import mcp, models
 from runwell.cli.screen import err, error_facts, print_error, print_json
 from runwell.errors import RunwellError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(models.app, name="models")
+app.add_typer(mcp.app, name="mcp")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Thread = Annotated[str | None, typer.Option(help="The conversation to go on with.")]

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from runwell.errors import MCPConnectionError, MCPToolChanged, MCPToolError
     from runwell.mcp.adapter import MCPAdapter, as_langchain_tool
     from runwell.mcp.client import MCPClient
+    from runwell.mcp.many import MultiServerMCPClient
     from runwell.mcp.resources import MCPResource
+    from runwell.mcp.serving import as_mcp_server, serve
     from runwell.mcp.target import Http, Stdio
     from runwell.mcp.text import MCPLimits
     from runwell.mcp.tool import MCPTool
@@ -23,8 +25,11 @@ _HOME = {
     "MCPTool": "runwell.mcp.tool",
     "MCPToolChanged": "runwell.errors",
     "MCPToolError": "runwell.errors",
+    "MultiServerMCPClient": "runwell.mcp.many",
     "Stdio": "runwell.mcp.target",
     "as_langchain_tool": "runwell.mcp.adapter",
+    "as_mcp_server": "runwell.mcp.serving",
+    "serve": "runwell.mcp.serving",
 }
 
 __all__ = [
@@ -37,8 +42,11 @@ __all__ = [
     "MCPTool",
     "MCPToolChanged",
     "MCPToolError",
+    "MultiServerMCPClient",
     "Stdio",
     "as_langchain_tool",
+    "as_mcp_server",
+    "serve",
 ]
 
 

@@ -109,6 +109,7 @@ def _progress(tool: MCPTool) -> Callable[..., Any] | None:
     if scope is None and heard is None:
         return None
     loop = asyncio.get_running_loop()
+    in_order = asyncio.Lock()  # of the MCP loop, where reports come in as tasks of their own
 
     def report(item: dict[str, Any]) -> None:
         if scope is not None:
@@ -124,8 +125,9 @@ def _progress(tool: MCPTool) -> Callable[..., Any] | None:
             "total": total,
             "message": tool.client.shorten(message),
         }
-        loop.call_soon_threadsafe(report, item)
-        if heard is not None:
-            await tool.client.tell(heard, item)
+        async with in_order:
+            loop.call_soon_threadsafe(report, item)
+            if heard is not None:
+                await tool.client.tell(heard, item)
 
     return progressed

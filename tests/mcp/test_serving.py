@@ -1,0 +1,250 @@
+"""Tools and agents as an MCP server: for the SDK's client, for ours, and as a command."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import ElicitResult
+
+from mcp import Client
+from runwell.agents import create_agent
+from runwell.errors import DuplicateTool, InvalidInput, MCPToolError
+from runwell.mcp import MCPClient, Stdio, as_mcp_server
+from runwell.messages import AIMessage
+from runwell.persistence import InMemorySaver
+from runwell.testing.models import FakeChatModel
+from runwell.tools import tool
+
+from .conftest import named, tool_call
+
+COMMAND = [sys.executable, "-c", "from runwell.cli.main import main; main()"]
+OFFICE = Path(__file__).parent / "servers" / "office.py"
+
+
+@pytest.fixture(scope="module")
+def office() -> Any:
+    spec = importlib.util.spec_from_file_location("office", OFFICE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def served(office: Any) -> Any:
+    return as_mcp_server(office.add, office.colour, office.count, office.clerk, name="office")
+
+
+def call(server: Any, name: str, arguments: dict[str, Any], mode: str = "auto", **callbacks: Any) -> Any:
+    async def run() -> Any:
+        async with Client(server, mode=mode, **callbacks) as client:
+            progress = callbacks.pop("progress", None)
+            return await client.call_tool(name, arguments, progress_callback=progress)
+
+    return asyncio.run(run())
+
+
+def answering(*answers: Any, seen: list[Any] | None = None) -> Any:
+    left = list(answers)
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        if seen is not None:
+            seen.append(params)
+        said = left.pop(0)
+        return ElicitResult(action=said) if isinstance(said, str) else ElicitResult(action="accept", content=said)
+
+    return answer
+
+
+MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@MODES
+def test_tools_are_listed_and_called(served: Any, mode: str) -> None:
+    async def run() -> Any:
+        async with Client(served, mode=mode) as client:
+            found = {each.name: each for each in (await client.list_tools()).tools}
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("nothing", {})
+            return found, await client.call_tool("add", {"a": 1, "b": 2}), await client.call_tool("add", {"a": "x"})
+
+    found, good, bad = asyncio.run(run())
+    assert list(found) == ["add", "colour", "count", "clerk"]
+    assert found["add"].description == "Add two numbers."
+    assert set(found["add"].input_schema["properties"]) == {"a", "b"}
+    assert found["add"].annotations.read_only_hint is True
+    assert (good.content[0].text, good.is_error) == ("3", False)
+    assert bad.is_error
+    assert "b: missing; expected integer" in bad.content[0].text
+
+
+@MODES
+def test_a_pause_is_a_question_to_the_client(served: Any, mode: str) -> None:
+    seen: list[Any] = []
+    done = call(served, "colour", {}, mode, elicitation_callback=answering({"answer": "blue"}, seen=seen))
+    assert done.content[0].text == "painted blue"
+    assert seen[0].message == "Which colour?"
+    assert seen[0].requested_schema["properties"] == {"answer": {"type": "string", "enum": ["red", "blue"]}}
+
+
+@MODES
+def test_an_answer_that_does_not_fit_is_asked_for_again(served: Any, mode: str) -> None:
+    seen: list[Any] = []
+    answers = answering({"answer": "green"}, {"answer": "red"}, seen=seen)
+    assert call(served, "colour", {}, mode, elicitation_callback=answers).content[0].text == "painted red"
+    assert "does not fit" in seen[1].message
+
+
+@MODES
+def test_a_question_that_is_refused_ends_the_call(served: Any, mode: str) -> None:
+    done = call(served, "colour", {}, mode, elicitation_callback=answering("decline"))
+    assert done.is_error
+    assert "the answer was: decline" in done.content[0].text
+
+
+@MODES
+def test_a_client_that_cannot_be_asked_is_told_so(served: Any, mode: str) -> None:
+    done = call(served, "colour", {}, mode)
+    assert done.is_error
+    assert "Which colour?" in done.content[0].text
+    assert "cannot be asked" in done.content[0].text
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        ({"decision": "approve"}, "It went so: deleted /tmp/x"),
+        ({"decision": "respond", "message": "keep it"}, "It went so: keep it"),
+        ("decline", "rejected this call"),
+    ],
+)
+def test_an_agents_approval_is_a_question_to_the_client(served: Any, mode: str, answer: Any, end: str) -> None:
+    seen: list[Any] = []
+    done = call(served, "clerk", {"task": "/tmp/x"}, mode, elicitation_callback=answering(answer, seen=seen))
+    assert end in done.content[0].text
+    assert not done.is_error
+    assert "delete({'path': '/tmp/x'})" in seen[0].message
+    assert seen[0].requested_schema["properties"]["decision"]["enum"] == ["approve", "reject", "respond"]
+
+
+@MODES
+def test_what_tools_report_is_progress(served: Any, mode: str) -> None:
+    heard: list[Any] = []
+
+    async def run() -> Any:
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            heard.append((done, message))
+
+        async with Client(served, mode=mode) as client:
+            return await client.call_tool("count", {}, progress_callback=progress)
+
+    assert asyncio.run(run()).content[0].text == "counted"
+    assert heard == [(1, "at 1"), (2, "at 2"), (3, "at 3")]
+
+
+def test_our_client_carries_the_questions_of_our_server_to_a_pause(run: Any, office: Any) -> None:
+    """An agent on each side: what the served one asks pauses the one that calls it."""
+    client = MCPClient(as_mcp_server(office.clerk), name="office")
+    model = FakeChatModel(responses=[AIMessage("", tool_calls=[tool_call("clerk", task="/tmp/x")]), "done"])
+    agent = create_agent(model, client.tools(), checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    first = run.invoke(agent, {"messages": [("user", "go")]}, config)
+    (question,) = first["__interrupt__"]
+    assert "delete" in question.value["message"]
+    from runwell.graph import Command
+
+    answer = {"action": "accept", "content": {"decision": "approve"}}
+    done = run.invoke(agent, Command(resume=answer), config)
+    assert done["messages"][-2].content == "It went so: deleted /tmp/x"
+
+
+def test_nothing_is_kept_of_a_call_that_is_over(office: Any) -> None:
+    saver = InMemorySaver()
+    server = as_mcp_server(office.add, office.colour, saver=saver)
+    client = MCPClient(server, on_elicitation=lambda question: {"answer": "red"})
+    tools = named(client)
+    assert tools["add"].invoke({"a": 1, "b": 2}) == "3"
+    assert tools["colour"].invoke({}) == "painted red"
+    assert saver.read_threads() == []
+
+
+def test_a_tool_that_breaks_tells_no_secrets() -> None:
+    @tool
+    def broken() -> str:
+        """Break."""
+        raise RuntimeError("password=hunter2")
+
+    with pytest.raises(MCPToolError, match=r"'broken' failed: RuntimeError\.") as caught:
+        named(MCPClient(as_mcp_server(broken)))["broken"].invoke({})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_blocks_go_through_as_they_are(run: Any) -> None:
+    blocks = [
+        {"type": "text", "text": "see"},
+        {"type": "image", "base64": "aGk=", "mime_type": "image/png"},
+        {"type": "audio", "base64": "aGk=", "mime_type": "audio/wav"},
+        {"type": "text-plain", "text": "n", "mime_type": "text/plain", "extras": {"uri": "note://1"}},
+    ]
+
+    @tool(response_format="content_and_artifact")
+    def look() -> Any:
+        """Look."""
+        return blocks, {"seen": 4}
+
+    reply = run.invoke(named(MCPClient(as_mcp_server(look)))["look"], tool_call("look"))
+    assert reply.content == blocks
+    assert reply.artifact == {"seen": 4}
+
+
+def test_what_cannot_be_served_is_refused(office: Any) -> None:
+    with pytest.raises(InvalidInput, match="no tools"):
+        as_mcp_server()
+    with pytest.raises(DuplicateTool):
+        as_mcp_server(office.add, tool("add", description="x")(lambda a: a))
+    with pytest.raises(InvalidInput, match="without a name"):
+        as_mcp_server(create_agent(FakeChatModel(), []))
+
+
+def test_the_command_serves_over_stdio() -> None:
+    command = [*COMMAND, "mcp", "serve", f"{OFFICE}:add,clerk"]
+    env = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with MCPClient(
+        Stdio(command[0], command[1:], env=env), on_elicitation=lambda question: {"decision": "approve"}
+    ) as client:
+        tools = named(client)
+        assert tools["add"].invoke({"a": 1, "b": 2}) == "3"
+        assert tools["clerk"].invoke({"task": "/tmp/x"}) == "It went so: deleted /tmp/x"
+
+
+def test_the_command_serves_over_http(tmp_path: Path) -> None:
+    import socket
+    import time
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [*COMMAND, "mcp", "serve", f"{OFFICE}:add", "--http", "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 30
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.05)
+        with MCPClient(f"http://127.0.0.1:{port}/mcp") as client:
+            assert named(client)["add"].invoke({"a": 1, "b": 2}) == "3"
+    finally:
+        process.kill()
+        process.wait()
