@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Callee
 from runwell.errors import MCPToolError
 from runwell.mcp.content import as_content, check_output, text_of
+from runwell.mcp.loop import from_async
 from runwell.messages.message import ToolMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import CURRENT_TASK
@@ -62,12 +63,15 @@ class MCPTool(BaseTool):
 
     async def _called(self, arguments: dict[str, Any]) -> Any:
         client: MCPClient = self.client
-        progress = _progress(self)
+        wanted = client.on_progress is not None or CURRENT_TASK.get() is not None
+        progress = _Progress(self) if wanted else None
         result = await client.asker.result(
             self.remote_name,
             arguments,
             lambda responses, state: client.send_call(self, arguments, responses, state, progress),
         )
+        if progress is not None:
+            await from_async(progress.told)
         content = as_content(result.content, client.limits)
         sent = "structured_content" in result.model_fields_set and result.structured_content is not None
         structured = result.structured_content
@@ -102,32 +106,37 @@ class MCPTool(BaseTool):
         return super().finish(result, call)
 
 
-def _progress(tool: MCPTool) -> Callable[..., Any] | None:
-    """Carries the server's progress to the reader of `stream_mode="custom"` and to the client's `on_progress`."""
-    scope = CURRENT_TASK.get()
-    heard = tool.client.on_progress
-    if scope is None and heard is None:
-        return None
-    loop = asyncio.get_running_loop()
-    in_order = asyncio.Lock()  # of the MCP loop, where reports come in as tasks of their own
+class _Progress:
+    """Carries a server's progress to the reader of `stream_mode="custom"` and to the client's `on_progress`."""
 
-    def report(item: dict[str, Any]) -> None:
-        if scope is not None:
-            scope.runtime.heartbeat()
-            scope.runtime.stream_writer(item)
+    def __init__(self, tool: MCPTool) -> None:
+        self.tool = tool
+        self.scope = CURRENT_TASK.get()
+        self.heard = tool.client.on_progress
+        self.loop = asyncio.get_running_loop()
+        self.in_order = asyncio.Lock()  # of the MCP loop, where reports come in as tasks of their own
 
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         item = {
             "type": "mcp_progress",
-            "server": tool.server,
-            "tool": tool.name,
+            "server": self.tool.server,
+            "tool": self.tool.name,
             "progress": progress,
             "total": total,
-            "message": tool.client.shorten(message),
+            "message": self.tool.client.shorten(message),
         }
-        async with in_order:
-            loop.call_soon_threadsafe(report, item)
-            if heard is not None:
-                await tool.client.tell(heard, item)
+        self.loop.call_soon_threadsafe(self._report, item)
+        if self.heard is not None:
+            async with self.in_order:
+                await self.tool.client.tell(self.heard, item)
 
-    return progressed
+    def _report(self, item: dict[str, Any]) -> None:
+        if self.scope is not None:
+            self.scope.runtime.heartbeat()
+            self.scope.runtime.stream_writer(item)
+
+    async def told(self) -> None:
+        """When the listener has heard all that came before."""
+        if self.heard is not None:
+            async with self.in_order:
+                return
