@@ -118,6 +118,11 @@ NAMES = {
         CommaSeparatedListOutputParser parse_tool_call PydanticOutputFunctionsParser MarkdownListOutputParser
         NumberedListOutputParser EnumOutputParser DatetimeOutputParser BooleanOutputParser RegexParser
         OutputFixingParser RetryOutputParser RetryWithErrorOutputParser""",
+    "tools": """tool BaseTool StructuredTool InjectedToolCallId ToolException InjectedToolArg Tool
+        TOOL_MESSAGE_BLOCK_TYPES ArgsSchema get_all_basemodel_annotations convert_runnable_to_tool SchemaAnnotationError
+        create_schema_from_function create_retriever_tool InjectedState InjectedStore ToolRuntime
+        convert_to_openai_function convert_to_openai_tool convert_to_json_schema tool_example_to_messages
+        dereference_refs""",
     "persistence.checkpoints": """BaseCheckpointSaver empty_checkpoint CheckpointTuple Checkpoint CheckpointMetadata
         DeltaChannelHistory ChannelVersions InMemorySaver MemorySaver SqliteSaver AsyncSqliteSaver PostgresSaver
         AsyncPostgresSaver validate checkpointer_test""",

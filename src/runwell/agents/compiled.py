@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runwell.agents.agent_tool import AgentTool
     from runwell.agents.setup import Setup
     from runwell.seats.seat_map import SeatMap
+    from runwell.tools.cost import ToolCost
 
 __all__ = ["AgentGraph", "CompiledAgent"]
 
@@ -66,6 +67,12 @@ class CompiledAgent(CompiledStateGraph[Any]):
         from runwell.agents.agent_tool import as_tool
 
         return as_tool(self, name, description, input_schema, prompt, **fields)
+
+    def tool_cost(self) -> list[ToolCost]:
+        """The tokens that each of its tools adds to every request, the largest first, as its model counts them."""
+        from runwell.tools.cost import tool_cost
+
+        return tool_cost(self.setup.offered, self.setup.model)
 
     def seats(self) -> SeatMap:
         """Who decides what in this agent: one row for each judgment, with the code that holds it.

@@ -37,7 +37,7 @@ _NAMES = {
         "a letter or '_' and then letters, digits, '_', '-', '.' and ':', at most 64 in all",
     ),
 }
-_ALTERNATIVES = ("oneOf", "anyOf", "allOf", "enum", "not")
+_ALTERNATIVES = frozenset(("oneOf", "anyOf", "allOf", "enum", "not"))
 _ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -150,8 +150,8 @@ def _check_name(provider: str, said: ToolDescription) -> None:
 
 
 def _check_top(provider: str, said: ToolDescription) -> None:
-    found = next((key for key in _ALTERNATIVES if key in said.parameters), None)
-    if found is not None:
+    if not _ALTERNATIVES.isdisjoint(said.parameters):
+        found = next(key for key in said.parameters if key in _ALTERNATIVES)
         raise UnsupportedByProvider(
             f"Tool {said.name!r}: {provider} takes no {found!r} beside the arguments, at the top of the schema.",
             hint="Put the alternatives under an argument of their own.",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from runwell.tools.base_tool import ArgsSchema, BaseTool
     from runwell.tools.cost import ToolCost, tool_cost
     from runwell.tools.decorator import tool
+    from runwell.tools.examples import tool_example_to_messages
+    from runwell.tools.kits.retriever import create_retriever_tool
     from runwell.tools.provider_tool import ProviderTool
     from runwell.tools.result import TOOL_MESSAGE_BLOCK_TYPES
     from runwell.tools.runnable_tool import convert_runnable_to_tool
@@ -53,10 +55,12 @@ _HOME = {
     "convert_to_mistral_tool": "runwell.schemas.dialects",
     "convert_to_openai_function": "runwell.schemas.dialects",
     "convert_to_openai_tool": "runwell.schemas.dialects",
+    "create_retriever_tool": "runwell.tools.kits.retriever",
     "create_schema_from_function": "runwell.tools.structured",
     "dereference_refs": "runwell.schemas.json_schema",
     "tool": "runwell.tools.decorator",
     "tool_cost": "runwell.tools.cost",
+    "tool_example_to_messages": "runwell.tools.examples",
 }
 
 __all__ = [
@@ -86,10 +90,12 @@ __all__ = [
     "convert_to_mistral_tool",
     "convert_to_openai_function",
     "convert_to_openai_tool",
+    "create_retriever_tool",
     "create_schema_from_function",
     "dereference_refs",
     "tool",
     "tool_cost",
+    "tool_example_to_messages",
 ]
 
 

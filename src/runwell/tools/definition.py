@@ -34,6 +34,8 @@ class Definition:
     positional: tuple[str, ...]
     callee: Callee[Any]
     unbound: bool = False
+    packed: bytes | None = None
+    """The arguments' JSON schema, from which copies are made."""
 
 
 def define(

@@ -33,13 +33,18 @@ class ToolRuntime(Runtime[C], Generic[C, S]):
 
     @property
     def idempotency_key(self) -> str:
-        """Names this call of this thread: the same when the call is made again after a crash or a retry.
+        """Names this call of this thread, `thread:call id`: the same when the call is made again after a crash or a
+        retry, and another for every other call.
 
-        Outside a thread, or without a call id, there is nothing to repeat: the key is new for every call.
+        In an agent inside another its place stands between, and where a model gives the id of an earlier call once
+        more, a number behind. Outside a thread, or without a call id, there is nothing to repeat: the key is new for
+        every call.
         """
-        thread = self.execution_info.thread_id
-        if thread is not None and self.tool_call_id is not None:
-            return f"{thread}:{self.tool_call_id}"
+        place = self.execution_info
+        if place.thread_id is not None and self.tool_call_id is not None:
+            within = f"{place.checkpoint_ns}:" if place.checkpoint_ns else ""
+            count = _uses(self.state, self.tool_call_id)
+            return f"{place.thread_id}:{within}{self.tool_call_id}{f'#{count}' if count > 1 else ''}"
         if self._once is None:
             self._once = os.urandom(16).hex()
         return self._once
@@ -47,6 +52,13 @@ class ToolRuntime(Runtime[C], Generic[C, S]):
     def override(self, **changes: Any) -> ToolRuntime[C, S]:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+def _uses(state: Any, call_id: str) -> int:
+    """How often a call of this id was asked for in the conversation, now included."""
+    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+    calls = (call for message in messages or () for call in getattr(message, "tool_calls", None) or ())
+    return sum(call.get("id") == call_id for call in calls)
 
 
 def ambient_runtime(config: Mapping[str, Any] | None, tool_call_id: str | None) -> ToolRuntime[Any, Any]:
