@@ -88,7 +88,7 @@ async def _attempt(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[
             stack.enter_context(observing(_Beats(deadline)))
         if node.subgraph is None and node.flow is None:
             return await run.attempt(node, planned, runtime, scope, deadline)
-        whole = _driven(run, lambda: run.attempt(node, planned, runtime, scope))
+        whole = _driven(run, node.name, lambda: run.attempt(node, planned, runtime, scope))
         return await Call(whole, timeout=deadline)  # type: ignore[no-any-return]
 
 
@@ -114,7 +114,7 @@ class _Beats:
         self.deadline.beat()
 
 
-def _driven(run: Run, begin: Any) -> Callee[list[Write]]:
+def _driven(run: Run, name: str, begin: Any) -> Callee[list[Write]]:
     """Engine code as a callable with a deadline: driven by a driver of its own, in the colour of the one around."""
     put = run.sink
 
@@ -132,7 +132,7 @@ def _driven(run: Run, begin: Any) -> Callee[list[Write]]:
 
         return await AsyncDriver(emit).drive(begin())
 
-    plain.__qualname__ = loop.__qualname__ = f"node of {run.graph.name!r}"
+    plain.__qualname__ = loop.__qualname__ = f"node {name!r} of {run.graph.name!r}"
     return Callee(plain, loop)
 
 

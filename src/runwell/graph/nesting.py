@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ORIGIN",
+    "begun_inside",
     "calls_at",
     "children_of",
     "earlier_call",
@@ -39,6 +40,7 @@ __all__ = [
     "graph_at",
     "leave",
     "nest",
+    "not_inside",
     "reopen",
 ]
 
@@ -191,14 +193,38 @@ def calls_at(graph: CompiledStateGraph, calls: SaverCalls, ns: str) -> SaverCall
     return SaverCalls(calls.saver, calls.types | types) if ns else calls
 
 
+async def begun_inside(
+    graph: CompiledStateGraph, inner: CompiledStateGraph, at: Checkpoint, task_id: str, name: str
+) -> tuple[str, str, str] | None:
+    """Thread, namespace and checkpoint of the graph that a node of `inner` is, if its task at that checkpoint has
+    begun it. It is known by its place, also where a process was killed before the task was recorded.
+    """
+    node = inner.nodes.get(name)
+    if node is None or node.subgraph is None or node.subgraph.checkpointer is False or graph.saver_calls is None:
+        return None
+    call = f"{at.ns}|{task_id}@{at.id}"
+    here = call if node.subgraph.checkpointer is None else f"{at.ns}|{name}+{node.subgraph.name}"
+    found = await calls_at(graph, graph.saver_calls, here).load(at.thread_id, here, None)
+    if found is None or (here != call and not str(found.metadata.get("call", "")).startswith(f"{call}#")):
+        return None
+    return at.thread_id, here, found.id
+
+
 async def go_inside(run: Run) -> None:
     """Turn a config that names a checkpoint of an inner graph into one of this graph and of those on the way.
 
     Each stands on the checkpoint it had when the named one was current, so only what came after is run again.
     """
     ns, inner, run.ns = run.ns, run.pick, ""
-    if inner is None or run.saver is None:
+    if run.saver is None:
         return
+    if not ns.startswith("|"):
+        raise not_inside(run.graph, ns, ns)
+    if inner is None:
+        raise InvalidConfig(
+            f"checkpoint_ns={ns!r} names a graph inside {run.graph.name!r}, and no checkpoint_id goes with it.",
+            hint="Pass the config of a state as get_state(config, subgraphs=True).tasks[...].state.config gives it.",
+        )
     for above, task, origin, here in await way_down(run.graph, run.saver, run.thread_id, ns, inner):
         if above:
             run.picks[above] = origin
@@ -226,13 +252,13 @@ async def way_down(
             found = await kept.load(thread_id, here, inner if at == len(parts) - 1 else None)
             task, origin = _read(str(found.metadata.get("call", "")) if found is not None else "")
         if not origin:
-            raise _not_inside(graph, ns, here)
+            raise not_inside(graph, ns, here)
         steps.append((above, task, origin, here))
         above = here
     return steps
 
 
-def _not_inside(graph: CompiledStateGraph, ns: str, here: str) -> InvalidConfig:
+def not_inside(graph: CompiledStateGraph, ns: str, here: str) -> InvalidConfig:
     why = "does not name a graph inside this one"
     if graph_at(graph, here) is None and "+" in here.rpartition("|")[2]:
         why += " whose saver this one knows: a node's function calls that graph, and it has a saver of its own"

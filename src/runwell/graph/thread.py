@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
 from runwell.graph.engine import Run
 from runwell.graph.lineage import CALL_KEYS, begin_branch, take_lineage
-from runwell.graph.nesting import calls_at, graph_at, reopen
+from runwell.graph.nesting import begun_inside, calls_at, graph_at, not_inside, reopen
 from runwell.graph.plan import JUMP, apply_step, changed_values, plan_tasks
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
@@ -61,10 +61,15 @@ def _place(
 ) -> tuple[CompiledStateGraph | None, SaverCalls, str, str, str | None]:
     """Graph, saver, thread, namespace and checkpoint that a config names; no graph where a function called it."""
     calls = _calls(graph)
+    given: Any = config
+    if not isinstance(given, Mapping) or not isinstance(given.get("configurable") or {}, Mapping):
+        raise InvalidConfig(f"The config is {given!r:.200}.", hint='Pass {"configurable": {"thread_id": "..."}}.')
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise InvalidConfig("The config names no thread.", hint='Pass {"configurable": {"thread_id": "..."}}.')
     thread_id, ns = named(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or "")
+    if ns and not ns.startswith("|"):
+        raise not_inside(graph, ns, ns)
     inner = graph_at(graph, ns)
     calls = calls_at(graph, calls, ns)
     return inner, calls, thread_id, ns, configurable.get("checkpoint_id")
@@ -79,6 +84,9 @@ async def state(graph: CompiledStateGraph, config: Mapping[str, Any], *, subgrap
     snapshot = snapshot_of(found, inner.shown if inner is not None else None)
     if subgraphs:
         for task in snapshot.tasks:
+            if task.state is None and inner is not None:  # cut off before the task could say what it had called
+                begun = await begun_inside(graph, inner, found, task.id, task.name)
+                task.state = config_of(*begun) if begun is not None else None
             if isinstance(task.state, dict):
                 task.state = await state(graph, task.state, subgraphs=True)
     return snapshot

@@ -19,8 +19,8 @@ class SyncCalls:
     def stream(self, graph: Any, given: Any, config: Any = None, **options: Any) -> list[Any]:
         return list(graph.stream(given, config, **options))
 
-    def state(self, graph: Any, config: Any) -> Any:
-        return graph.get_state(config)
+    def state(self, graph: Any, config: Any, **options: Any) -> Any:
+        return graph.get_state(config, **options)
 
     def history(self, graph: Any, config: Any, **options: Any) -> list[Any]:
         return list(graph.get_state_history(config, **options))
@@ -46,8 +46,8 @@ class AsyncCalls:
     def stream(self, graph: Any, given: Any, config: Any = None, **options: Any) -> list[Any]:
         return asyncio.run(_collected(graph.astream(given, config, **options)))
 
-    def state(self, graph: Any, config: Any) -> Any:
-        return asyncio.run(graph.aget_state(config))
+    def state(self, graph: Any, config: Any, **options: Any) -> Any:
+        return asyncio.run(graph.aget_state(config, **options))
 
     def history(self, graph: Any, config: Any, **options: Any) -> list[Any]:
         return asyncio.run(_collected(graph.aget_state_history(config, **options)))
