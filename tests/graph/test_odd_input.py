@@ -194,6 +194,20 @@ def test_d8_the_checkpoint_after_an_answer_says_who_gave_it(run: Any, thread: An
     assert said == [(2, {second.id: "bob"}), (1, {first.id: "ann"}), (0, None)]
 
 
+@pytest.mark.parametrize("given", [None, Command(resume="yes"), Command(resume="yes", update={"log": ["x"]})])
+def test_a_thread_that_waits_at_a_node_the_graph_has_no_more_says_so(run: Any, thread: Any, given: Any) -> None:
+    saver = InMemorySaver()
+    before = StateGraph(State).add_sequence([("a", node), ("asks", ask)]).add_edge(START, "a").compile(saver)
+    run.invoke(before, {"log": []}, thread)
+    later = StateGraph(State).add_sequence([("a", node), ("ask", ask)]).add_edge(START, "a").compile(saver)
+    with pytest.raises(InvalidInput, match=r"no node 'asks'.*thread 't'.*did you mean 'ask'"):
+        run.invoke(later, given, thread)
+    run.update(later, thread, {"log": ["by hand"]}, as_node="a")
+    assert run.invoke(later, None, thread)[INTERRUPT]
+    assert run.invoke(later, Command(resume="yes"), thread)["log"][-2:] == ["by hand", "yes"]
+    assert run.invoke(later, {"log": ["new"]}, thread)[INTERRUPT]
+
+
 def test_xray_is_a_depth() -> None:
     with pytest.raises(InvalidInput, match="xray"):
         graph().compile().get_graph(xray="all")  # type: ignore[arg-type]

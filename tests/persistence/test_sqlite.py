@@ -322,6 +322,9 @@ def test_a_damaged_row_names_thread_and_checkpoint_and_gives_no_half_state(path:
                     read("t")
                 assert "thread 't'" in str(caught.value), query
                 assert "'c5'" in str(caught.value) or read == hurt.history, query
+            if "DELETE" not in query:  # what is not there is noticed by whoever reads the thread that is made of it
+                with pytest.raises(CheckpointCorrupt, match=r"thread 't', checkpoint 'c\d'"):
+                    hurt.export_thread("t")
             if "seq = 4" in query:  # what came before is still whole
                 found = hurt.load("t", checkpoint_id="c2")
                 assert found is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from runwell.errors import InvalidInput, NoCheckpointer
+from runwell.errors import InvalidInput, NoCheckpointer, nearest
 from runwell.graph.interrupts import answers_for, interrupt_id
 from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
@@ -51,6 +51,14 @@ async def open_thread(run: Run, given: Any) -> bool:
             )
     else:
         await _take_input(run, given)
+    for task in run.next:
+        if task.node not in run.graph.nodes:
+            raise InvalidInput(
+                f"Graph {run.graph.name!r} has no node {task.node!r}, which comes next ({_where(run)})"
+                f"{nearest(task.node, run.graph.nodes)}.",
+                hint="The thread was saved by a graph that had it: add it again, say with update_state(config, values, "
+                "as_node=...) what was done in its place, or send new input.",
+            )
     if run.next and run.records:
         match_answers(run)
     return given is None or isinstance(given, Command)
@@ -70,6 +78,8 @@ async def _rewound(run: Run, newest: Checkpoint) -> Checkpoint | None:
 def _where(run: Run) -> str:
     if run.saver is None:
         return "the graph has no checkpointer"
+    if run.head is not None:
+        return f"thread {run.thread_id!r}, checkpoint {run.head!r}"
     return f"thread {run.thread_id!r} is empty" if run.thread_id else "no thread_id is given"
 
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from runwell.errors import InvalidInput
-from runwell.persistence.checkpoints.rows import CheckpointRow
+from runwell.errors import CheckpointCorrupt, InvalidInput
+from runwell.persistence.checkpoints.rows import CheckpointRow, place
 from runwell.persistence.serialization.json_form import pack_json, unpack_json
 
 if TYPE_CHECKING:
@@ -32,10 +32,11 @@ def exported(saver: ThreadKeeping, thread: str) -> dict[str, Any] | None:
 
 
 def _space(saver: ThreadKeeping, thread: str, ns: str) -> dict[str, Any]:
-    def shown(data: bytes) -> Any:
-        return unpack_json(saver.serializer.unseal(data))
+    def shown(data: bytes, seq: int) -> Any:
+        return unpack_json(saver.serializer.plain(data, place(thread, ns, ids.get(seq, f"number {seq}"))))
 
     tree = saver.read_tree(thread, ns)
+    ids = {row.seq: row.id for row in tree.rows}
     spans: dict[str, tuple[int, int]] = {}
     for channel, seq, _ in tree.changes:
         low, high = spans.get(channel, (seq, seq))
@@ -43,7 +44,12 @@ def _space(saver: ThreadKeeping, thread: str, ns: str) -> dict[str, Any]:
     changes: dict[int, dict[str, Any]] = defaultdict(dict)
     for channel, rows in saver.read_changes(thread, ns, spans).items():
         for seq, _, kind, data in rows:
-            changes[seq][channel] = {_KINDS[kind]: shown(data)}
+            if not 0 <= kind < len(_KINDS):
+                raise CheckpointCorrupt(
+                    f"A change of {channel!r} is of kind {kind} ({place(thread, ns, ids.get(seq))}).",
+                    hint="Restore the database from a backup.",
+                )
+            changes[seq][channel] = {_KINDS[kind]: shown(data, seq)}
     tasks = saver.read_tasks(thread, ns, [row.seq for row in tree.rows])
     left = {seq: branch for _, seq, branch in tree.changes}  # of checkpoints that were pruned, and still read by others
     for row in tree.rows:
@@ -60,10 +66,10 @@ def _space(saver: ThreadKeeping, thread: str, ns: str) -> dict[str, Any]:
                 "step": row.step,
                 "source": row.source,
                 "created_at": row.created_at,
-                "meta": shown(row.meta) if row.meta else None,
-                "chains": shown(row.chains) if row.meta else None,
+                "meta": shown(row.meta, row.seq) if row.meta else None,
+                "chains": shown(row.chains, row.seq) if row.meta else None,
                 "changes": changes.get(row.seq, {}),
-                "tasks": [{"id": task, "record": shown(data)} for task, data in tasks.get(row.seq, ())],
+                "tasks": [{"id": task, "record": shown(data, row.seq)} for task, data in tasks.get(row.seq, ())],
             }
             for row in sorted((*tree.rows, *pruned), key=attrgetter("seq"))
         ],
