@@ -1,7 +1,4 @@
-"""The demo's tools: real ones, each a function with type hints and a docstring.
-
-The calculator and the clock belong to a toolkit of general use as soon as there is one.
-"""
+"""The demo's tools: real ones, each a function with type hints and a docstring, that log when they run."""
 
 from __future__ import annotations
 

@@ -247,12 +247,18 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         from runwell.schemas.dialects import function_definition
 
         definitions = [function_definition(tool, strict=strict) for tool in tools]
+        for definition in definitions:
+            self._check_tool(definition)
         kwargs: dict[str, Any] = {"tools": definitions}
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice_for(tool_choice, definitions)
         if parallel_tool_calls is not None:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         return kwargs
+
+    def _check_tool(self, definition: Mapping[str, Any]) -> None:
+        """For subclasses: raise UnsupportedByProvider, naming the tool and the argument, for what the provider is known
+        not to take. It is asked when tools are bound."""
 
     def with_structured_output(
         self,

@@ -192,6 +192,9 @@ class ChatAnthropic(StainlessModel):
                 hint='tool_choice="auto", or no thinking; for structured output, method="json_schema".',
             )
 
+    def _check_tool(self, definition: Mapping[str, Any]) -> None:
+        _tool(definition)
+
     def _tool_kwargs(
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
     ) -> dict[str, Any]:

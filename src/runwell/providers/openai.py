@@ -105,6 +105,12 @@ class ChatOpenAI(StainlessModel):
 
     # -- the request
 
+    def _check_tool(self, definition: Mapping[str, Any]) -> None:
+        if self.base_url == ChatOpenAI.default_base_url and isinstance(definition.get("function"), Mapping):
+            from runwell.schemas.dialects import convert_to_openai_function
+
+            convert_to_openai_function(definition)
+
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool
     ) -> tuple[dict[str, Any], dict[str, Any]]:
