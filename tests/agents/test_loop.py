@@ -20,7 +20,15 @@ from runwell.errors import (
     ToolError,
 )
 from runwell.graph import Command
-from runwell.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from runwell.messages import (
+    REMOVE_ALL_MESSAGES,
+    AIMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+    validate_history,
+)
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
 from runwell.tools import InjectedState, ToolRuntime, tool
@@ -470,6 +478,48 @@ def test_c7_an_answer_to_another_call_is_refused(run: Any) -> None:
 def test_c7_a_goto_replaces_the_way_back_to_the_model(run: Any) -> None:
     result = run.invoke(commanding({"topic": "done"}, goto="__end__"), say("go"))
     assert kinds(result) == ["human", "ai", "tool"]
+
+
+def commands(*made: Any) -> tuple[Any, FakeChatModel]:
+    """An agent whose tools, all called in one turn, give these."""
+
+    def giving(name: str, value: Any) -> Any:
+        @tool(name)
+        def give() -> Any:
+            """Give something."""
+            return value
+
+        return give
+
+    tools = [giving(f"t{n}", value) for n, value in enumerate(made)]
+    model = FakeChatModel(responses=[asks(*(call(each.name, each.name) for each in tools)), "done"])
+    return create_agent(model, tools), model
+
+
+def test_c7_two_different_ways_in_one_step_are_refused(run: Any) -> None:
+    agent, _ = commands(Command(goto="__end__"), Command(goto="model"))
+    with pytest.raises(InvalidUpdateError, match="different places"):
+        run.invoke(agent, say("go"))
+    agent, model = commands(Command(goto="__end__"), Command(goto="__end__"), "plain")
+    assert kinds(run.invoke(agent, say("go"))) == ["human", "ai", "tool", "tool", "tool"]
+    assert len(model.requests) == 1
+
+
+def test_c7_a_way_to_nowhere_is_refused(run: Any) -> None:
+    agent, _ = commands(Command(goto="nowhere"))
+    with pytest.raises(InvalidUpdateError, match="'nowhere'"):
+        run.invoke(agent, say("go"))
+
+
+CLEARED = Command(update={"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("start over")]})
+
+
+@pytest.mark.parametrize("made", [(CLEARED,), (CLEARED, "a"), ("a", CLEARED), ("a", CLEARED, "b")], ids=len)
+def test_c7_a_tool_that_clears_the_history_leaves_no_answer_without_its_call(run: Any, made: Any) -> None:
+    agent, model = commands(*made)
+    result = run.invoke(agent, say("go"))
+    assert [message.text for message in result["messages"]] == ["start over", "done"]
+    assert not validate_history(model.requests[-1].messages)
 
 
 # -- limits

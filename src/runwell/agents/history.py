@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["abandoned_answers", "last_reply", "open_calls", "was_lent"]
+__all__ = ["abandoned_answers", "last_reply", "open_calls", "stray_answers", "was_lent"]
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
@@ -25,6 +25,20 @@ def open_calls(messages: Sequence[BaseMessage]) -> list[Any]:
     """The newest AI message's tool calls that nothing has answered yet, in the order asked."""
     reply, answered = last_reply(messages)
     return [] if reply is None else [call for call in reply.tool_calls if call["id"] not in answered]
+
+
+def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    """Newest answers whose call is gone: a tool of the same turn has cleared the history."""
+    if not messages or not isinstance(messages[-1], ToolMessage):
+        return []
+    found: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            asked = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
+            return [answer for answer in found if answer.tool_call_id not in asked]
+        if isinstance(message, ToolMessage):
+            found.append(message)
+    return found
 
 
 def abandoned_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runwell.agents.cut_results import newly_cut
+from runwell.agents.history import stray_answers
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
@@ -29,7 +30,7 @@ from runwell.errors import (
 from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.history import fresh_reply_id
-from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from runwell.messages.validity import require_valid_history
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
@@ -43,7 +44,13 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
     @flow
     async def model(task: Task) -> Any:
         ledger = task.values.get("ledger") or {}
-        if not task.values.get("messages"):
+        history = task.values.get("messages") or []
+        stray = stray_answers(history) if ledger.get("checked") else []
+        if stray:
+            gone = set(map(id, stray))
+            history = [message for message in history if id(message) not in gone]
+            task.values = {**task.values, "messages": history}
+        if not history:
             raise InvalidInput(
                 f"Agent {setup.name!r} has no messages to answer.",
                 hint='Pass {"messages": [...]} with at least one message.',
@@ -72,6 +79,8 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
             return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
         extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
+        if stray:
+            extra = [{"messages": [RemoveMessage(id=message.id or "") for message in stray]}, *extra]
         return [*extra, taken] if extra else taken
 
     return model
