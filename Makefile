@@ -50,9 +50,10 @@ bench: $(DEV) $(PEERS) ## Measure against the peers (ONLY='chain.*' SCALE=0.1 RE
 		--json benchmarks/results/latest.json --markdown benchmarks/results/latest.md
 
 .PHONY: docs
-docs: $(DEV) ## Write the pages that are made from the code (docs/errors.md, docs/cli.md, docs/agents/who-decides-what.md)
+docs: $(DEV) ## Write the pages that are made from the code (errors, cli, providers, agents/who-decides-what in docs/)
 	@$(BIN)/python scripts/error_pages.py --write
 	@$(BIN)/python scripts/cli_page.py --write
+	@$(BIN)/python scripts/provider_page.py --write
 	@$(BIN)/python scripts/seat_pages.py --write
 
 .PHONY: install

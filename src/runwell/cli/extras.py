@@ -13,6 +13,7 @@ EXTRAS = {
     "cli": ("typer", "rich", "prompt_toolkit"),
     "local": ("xllamacpp",),
     "anthropic": ("anthropic",),
+    "ollama": ("ollama",),
     "openai": ("openai",),
     "retrieval": ("bm25s", "numpy"),
     "jinja2": ("jinja2",),

@@ -88,6 +88,9 @@ class ChatAnthropic(StainlessModel):
         "stop_sequences": "stop",
     }
 
+    media: ClassVar[tuple[str, ...]] = ("image", "file")
+    system_in_middle: ClassVar[str] = "in place after a user's turn where the model takes it, else at the top (B9)"
+
     sdk: ClassVar[str] = "anthropic"
     extra: ClassVar[str] = "anthropic"
     default_base_url: ClassVar[str] = "https://api.anthropic.com"

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,9 +15,10 @@ __all__ = ["Clients", "overruled_headers"]
 
 
 class Clients:
-    """Made when first used. An async client is closed with its event loop, whose connections it holds."""
+    """Made when first used. The plain client is closed with the model, an async one with its event loop, whose
+    connections it holds. Clients that were handed in are closed by whoever made them."""
 
-    __slots__ = ("_lock", "_loops", "_plain")
+    __slots__ = ("__weakref__", "_lock", "_loops", "_plain")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,6 +44,8 @@ class Clients:
             with self._lock:
                 if self._plain is None:
                     self._plain = self.make(model)
+                    if model.http_client is None:
+                        finalize(self, self._plain.close).atexit = False
                 client = self._plain
         return client
 
@@ -56,7 +59,7 @@ class Clients:
             client = self.make_async(model)
             keeper = self._open_until_loop_ends(client) if model.http_async_client is None else None
             self._loops[loop] = held = (client, keeper)
-            if keeper is not None:  # a client that was handed in is closed by whoever made it
+            if keeper is not None:
                 await anext(keeper)
         return held[0]
 

@@ -82,6 +82,9 @@ class ChatOpenAI(StainlessModel):
         "stop_sequences": "stop",
     }
 
+    media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
+    media_in_results: ClassVar[str] = "in a user's message after it"
+
     sdk: ClassVar[str] = "openai"
     extra: ClassVar[str] = "openai"
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
 
-from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout
+from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import BaseChatModel
 from runwell.models.idle import IdleWatch
@@ -53,6 +53,15 @@ class VendorModel(BaseChatModel):
     """Empty: no key is needed."""
     key_may_be_a_function: ClassVar[bool] = False
     clients: ClassVar[type[Clients]] = Clients
+    # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
+    tool_choices: ClassVar[tuple[str, ...]] = ("auto", "none", "any", "a name")
+    turns_parallel_off: ClassVar[bool] = True
+    strict_tools: ClassVar[bool] = True
+    media: ClassVar[tuple[str, ...]] = ("image",)
+    tells_cached: ClassVar[bool] = True
+    system_in_middle: ClassVar[str] = "in place"
+    media_in_results: ClassVar[str] = "in place"
+
     answers_with: ClassVar[str] = "an answer"
     """What the vendor calls an answer, for errors."""
 
@@ -106,6 +115,27 @@ class VendorModel(BaseChatModel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._clients = self.clients()
+
+    def _tool_kwargs(
+        self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
+    ) -> dict[str, Any]:
+        kwargs = super()._tool_kwargs(tools, tool_choice, strict, parallel_tool_calls)
+        who = type(self).__name__
+        choice = kwargs.get("tool_choice")
+        kind = {"required": "any", "auto": "auto", "none": "none", None: "auto"}.get(
+            choice if isinstance(choice, str) else None if choice is None else "", "a name"
+        )
+        if choice is not None and kind not in self.tool_choices:
+            raise UnsupportedByProvider(
+                f"{who} cannot be told which tools to call; got tool_choice={tool_choice!r}.",
+                hint=f"It takes {', '.join(map(repr, self.tool_choices))}. For an answer in a shape: "
+                'with_structured_output(..., method="json_schema").',
+            )
+        if parallel_tool_calls is False and not self.turns_parallel_off:
+            raise UnsupportedByProvider(f"{who} cannot be told to make one call at a time.")
+        if strict and not self.strict_tools:
+            raise UnsupportedByProvider(f"{who} cannot hold calls to a schema; got strict=True.")
+        return kwargs
 
     # -- what a subclass writes
 

@@ -97,13 +97,17 @@ class ChatModelFailures(ChatWire):
         assert "".join(chunk.text for chunk in colour.stream(self.model(), "Hi")) == "Hello."
         assert len(self.wire.requests) == 2
 
+    tells_overflow: ClassVar[bool] = True
+    """Whether the wire says by how much a conversation is too long."""
+
     def test_f3_a_conversation_too_long(self, colour: Colour) -> None:
         """F3"""
         status, body = self.dialect.too_long(9000, 8192)
         self.wire.json(body, status)
         with raises(ContextOverflow) as caught:
             colour.invoke(self.model(), "Hi")
-        assert caught[0].over == 808  # type: ignore[attr-defined]
+        if self.tells_overflow:
+            assert caught[0].over == 808  # type: ignore[attr-defined]
         assert len(self.wire.requests) == 1
 
     def test_f2_no_answer_in_time(self, colour: Colour) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
+    from runwell.testing.wire.ollama import OllamaDialect
     from runwell.testing.wire.openai import OpenAIDialect
     from runwell.testing.wire.said import Asked, Call, Said, WireDialect
     from runwell.testing.wire.server import WireServer
@@ -14,13 +15,14 @@ _HOME = {
     "AnthropicDialect": "runwell.testing.wire.anthropic",
     "Asked": "runwell.testing.wire.said",
     "Call": "runwell.testing.wire.said",
+    "OllamaDialect": "runwell.testing.wire.ollama",
     "OpenAIDialect": "runwell.testing.wire.openai",
     "Said": "runwell.testing.wire.said",
     "WireDialect": "runwell.testing.wire.said",
     "WireServer": "runwell.testing.wire.server",
 }
 
-__all__ = ["AnthropicDialect", "Asked", "Call", "OpenAIDialect", "Said", "WireDialect", "WireServer"]
+__all__ = ["AnthropicDialect", "Asked", "Call", "OllamaDialect", "OpenAIDialect", "Said", "WireDialect", "WireServer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,85 @@
+"""One agent program, unchanged, against every vendor's wire: its final states are equal."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runwell import create_agent, init_chat_model
+from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.testing.wire import AnthropicDialect, Call, OllamaDialect, OpenAIDialect, WireDialect, WireServer
+
+DIALECTS: dict[str, WireDialect] = {
+    "openai": OpenAIDialect(),
+    "anthropic": AnthropicDialect(),
+    "ollama": OllamaDialect(),
+}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def divide(a: int, b: int) -> float:
+    """Divide two numbers."""
+    return a / b
+
+
+def state_with(prefix: str, dialect: WireDialect, colour: str) -> tuple[list[Any], list[Any]]:
+    """What the program's state says at its end, and what the last request asked."""
+    with WireServer(dialect) as wire:
+        wire.say("Two sums.", calls=[Call("add", {"a": 1, "b": 2}, "x"), Call("add", {"a": 3, "b": 4}, "y")])
+        wire.fail(503, "busy", retry_after="0.01")
+        wire.say(calls=[Call("divide", {"a": 1, "b": 0}, "z")])
+        wire.say("3 and 7; nobody divides by zero.", read=200, cached=0, written=40)
+        model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", temperature=0, max_tokens=99)
+        agent = create_agent(model, [add, divide], system_prompt="Be brief.", on_tool_error="message")
+        given = {"messages": [HumanMessage("1 + 2, 3 + 4, 1 / 0?")]}
+        if colour == "invoke":
+            state = agent.invoke(given)
+        else:
+            *_, state = agent.stream(given, stream_mode="values")
+        asked = wire.asked
+    return [said(message) for message in state["messages"]], [
+        asked.system,
+        asked.turns,
+        list(asked.calls.values()),
+        list(asked.results.values()),
+        sorted(asked.tools),
+        asked.max_tokens,
+    ]
+
+
+def said(message: Any) -> Any:
+    """All but what a vendor names: ids and its own account of the call."""
+    calls = [(call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
+    if isinstance(message, ToolMessage):
+        return ("tool", message.name, message.content, message.status)
+    if isinstance(message, AIMessage):
+        usage = {key: message.usage_metadata[key] for key in ("input_tokens", "output_tokens", "total_tokens")}  # type: ignore[index,literal-required]
+        return ("ai", message.content, calls, usage, message.response_metadata["finish_reason"])
+    return (message.type, message.content)
+
+
+@pytest.mark.parametrize("colour", ["invoke", "stream"])
+def test_a_program_does_not_notice_its_vendor(colour: str) -> None:
+    found = {prefix: state_with(prefix, dialect, colour) for prefix, dialect in DIALECTS.items()}
+    first = found["openai"]
+    assert [kind for kind, *_ in first[0]] == ["human", "ai", "tool", "tool", "ai", "tool", "ai"]
+    for prefix, each in found.items():
+        assert each == first, prefix
+
+
+def test_the_table_of_what_each_can_do_is_of_today() -> None:
+    spec = importlib.util.spec_from_file_location("provider_page", ROOT / "scripts" / "provider_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    assert page.page() == page.PAGE.read_text(encoding="utf-8"), "run `make docs`"
+    assert set(page.adapters()) == set(DIALECTS), "each adapter is in the swap test"
