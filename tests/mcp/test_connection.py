@@ -207,3 +207,25 @@ def test_headers_and_auth_go_with_every_request(http_server: HttpServer) -> None
 def test_an_http_status_is_named(http_server: HttpServer) -> None:
     with pytest.raises(MCPConnectionError, match="HTTP 404"):
         MCPClient(http_server.url + "/nowhere").tools()
+
+
+def test_a_refusal_by_http_is_told_with_its_status(http_server: HttpServer) -> None:
+    """A server, or what stands before it, that takes a token back in the middle of a session."""
+    import httpx2
+
+    refuse = [False]
+
+    class Guard(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: Any) -> Any:
+            if refuse[0]:
+                return httpx2.Response(403, request=request)
+            return await super().handle_async_request(request)
+
+    with MCPClient(Http(http_server.url, client=lambda: httpx2.AsyncClient(transport=Guard()))) as client:
+        tool = named(client)["add"]
+        assert tool.invoke({"a": 1, "b": 2}) == "3"
+        refuse[0] = True
+        with pytest.raises(MCPConnectionError, match="answered with HTTP status 403"):
+            tool.invoke({"a": 1, "b": 2})
+        refuse[0] = False
+        assert tool.invoke({"a": 1, "b": 2}) == "3"

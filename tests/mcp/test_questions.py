@@ -241,6 +241,30 @@ def test_d22_a_session_that_waits_needs_a_handler(run: Any) -> None:
         run.invoke(named(client)["ask"], {})
 
 
+@pytest.mark.parametrize(("action", "told"), [("accept", "signed in"), ("decline", "that was refused")])
+def test_d22_a_page_that_an_older_server_wants_visited_pauses_the_run(run: Any, action: str, told: str) -> None:
+    from mcp.shared.exceptions import UrlElicitationRequiredError
+
+    server = MCPServer("older", log_level="ERROR")
+    calls: list[int] = []
+
+    @server.tool()
+    async def ask() -> str:
+        """Ask."""
+        calls.append(1)
+        if len(calls) == 1:
+            page = ElicitRequestURLParams(message="Log in.", url="https://login.example/", elicitation_id="1")
+            raise UrlElicitationRequiredError([page])
+        return "signed in"
+
+    with MCPClient(server, protocol="legacy") as client:
+        agent = agent_on(client)
+        assert asked(run.invoke(agent, GO, CONFIG))["url"] == "https://login.example/"
+        done = run.invoke(agent, Command(resume={"action": action}), CONFIG)
+    assert told in replies(done)[0]
+    assert len(calls) == (2 if action == "accept" else 1)
+
+
 # -- D23: models and roots only where the program gives them
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,7 +16,7 @@ from runwell.mcp.content import check_output, output_validator
 from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
 from runwell.mcp.prompts import as_messages
-from runwell.mcp.questions import Asker, question_of
+from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
 from runwell.mcp.resources import MCPResource, as_documents
 from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
 from runwell.mcp.target import Target, sdk, target_of
@@ -251,15 +252,11 @@ class MCPClient:
         self, tool: MCPTool, arguments: dict[str, Any], responses: Any, state: str | None, progress: Any
     ) -> Any:
         from mcp.shared.exceptions import MCPError
-        from mcp_types import (
-            HEADER_MISMATCH,
-            CallToolRequest,
-            CallToolRequestParams,
-            CallToolResult,
-            InputRequiredResult,
-        )
-        from pydantic import TypeAdapter, ValidationError
+        from mcp_types import HEADER_MISMATCH, URL_ELICITATION_REQUIRED, CallToolRequest, CallToolRequestParams
+        from pydantic import ValidationError
 
+        if responses is not None:
+            responses = {name: each for name, each in responses.items() if not name.startswith(PAGE)} or None
         request = CallToolRequest(
             params=CallToolRequestParams(
                 name=tool.remote_name, arguments=arguments, input_responses=responses, request_state=state
@@ -279,10 +276,12 @@ class MCPClient:
             await self._refresh(session)
             return await send(request, adapter, progress_callback=progress)
 
-        adapter: Any = TypeAdapter(CallToolResult | InputRequiredResult)
+        adapter = _answers()
         try:
             return await self._connection.send(use, again=tool.idempotent is True)
         except MCPError as error:
+            if error.code == URL_ELICITATION_REQUIRED:
+                return pages_to_visit(error, state)
             if state is not None:
                 raise
             raise self._refused(tool, error) from error
@@ -461,3 +460,12 @@ class MCPClient:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.place!r}, name={self.name!r})"
+
+
+@cache
+def _answers() -> Any:
+    """What reads the answer to a call."""
+    from mcp_types import CallToolResult, InputRequiredResult
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(CallToolResult | InputRequiredResult)

@@ -138,6 +138,7 @@ class Connection:
                 try:
                     return await use(session)
                 except MCPError as error:
+                    self._not_an_answer(session, error)
                     sent = await self._lost(session, error)
                     if sent is None:
                         raise
@@ -145,6 +146,22 @@ class Connection:
                         raise self._gone(session, error, sent) from error
                     _log.info("MCP server %r went away; connecting again", self.name)
         raise AssertionError
+
+    def _not_an_answer(self, session: Session, error: Any) -> None:
+        """Raise MCPConnectionError for what the SDK tells as an answer, and is a missing or unreadable one."""
+        from mcp_types import INTERNAL_ERROR, REQUEST_TIMEOUT
+
+        if error.code == REQUEST_TIMEOUT:
+            raise MCPConnectionError(
+                f"MCP server {self.name!r} ({self.target.place}) did not answer within {self.timeout:g} s: "
+                "whether the call was carried out is not known.",
+                hint="Give it longer with MCPClient(..., timeout=...).",
+            ) from error
+        if error.code == INTERNAL_ERROR and error.message == "Server returned an error response":
+            raise MCPConnectionError(
+                f"MCP server {self.name!r} ({self.target.place}) answered with HTTP status {session.status}.",
+                hint="401 and 403: headers= or auth= are missing or wrong.",
+            ) from error
 
     async def _lost(self, session: Session, error: Any) -> bool | None:
         """None if the error is the server's own answer; else whether the request may have reached it."""
@@ -155,6 +172,8 @@ class Connection:
             return False
         if error.code != CONNECTION_CLOSED:
             return None
+        if error.message != "Connection closed":  # only this request's own stream broke; others go on
+            return True
         session.end()
         if session.task is not None:
             await asyncio.wait({session.task}, timeout=LEAVING_S)

@@ -21,7 +21,7 @@ from runwell.graph.interrupts import interrupt
 from runwell.mcp.text import MCPLimits, bounded
 from runwell.ports.runtime import CURRENT_TASK, TaskScope
 
-__all__ = ["Asker", "Rounds", "answer_schema", "elicit_result", "question_of"]
+__all__ = ["PAGE", "Asker", "Rounds", "answer_schema", "elicit_result", "pages_to_visit", "question_of"]
 
 Send = Callable[[dict[str, Any] | None, str | None], Awaitable[Any]]
 
@@ -101,11 +101,14 @@ class Asker:
                 result = CallToolResult.model_validate(kept)
             if not isinstance(result, InputRequiredResult):
                 return result
-            state = result.request_state
+            state = result.request_state or None
             if result.input_requests:
                 responses = {}
                 for name in sorted(result.input_requests):
-                    responses[name] = await self._answered(tool, result.input_requests[name], known)
+                    answer = await self._answered(tool, result.input_requests[name], known)
+                    if name.startswith(PAGE) and answer.action != "accept":
+                        raise MCPToolError(f"Tool {tool!r} needs a page to be visited, and that was refused.")
+                    responses[name] = answer
             else:  # it only wants to be asked again
                 responses = None
                 if kept is None:
@@ -169,6 +172,20 @@ class Asker:
                 hint="Give what was asked for as a dict, or 'decline' or 'cancel'.",
             )
         return elicit_result(made)
+
+
+PAGE = "runwell/page/"
+"""Begins the names of questions that an older server asked by an error: their answers are not sent."""
+
+
+def pages_to_visit(error: Any, state: str | None) -> Any:
+    """The pages that an older server wants visited before it does what it is asked, as a round of questions."""
+    from mcp.shared.exceptions import UrlElicitationRequiredError
+    from mcp_types import ElicitRequest, InputRequiredResult
+
+    pages = UrlElicitationRequiredError.from_error(error.error).elicitations
+    asked: dict[str, Any] = {f"{PAGE}{number}": ElicitRequest(params=page) for number, page in enumerate(pages)}
+    return InputRequiredResult(input_requests=asked or None, request_state="" if state is None else state)
 
 
 def question_of(server: str, tool: str | None, params: Any, limits: MCPLimits) -> dict[str, Any]:

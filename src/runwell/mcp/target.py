@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -158,12 +159,13 @@ def connector(target: Target, on_response: Any, on_end: Callable[[], None]) -> A
 
         return _watched(
             stdio_client(
-                StdioServerParameters(
+                errlog=_errors(),
+                server=StdioServerParameters(
                     command=target.command,
                     args=list(target.args),
                     env=dict(target.env) if target.env is not None else None,
                     cwd=target.cwd,
-                )
+                ),
             ),
             on_end,
         )
@@ -189,6 +191,17 @@ async def _over_http(target: Http, on_response: Any) -> Any:
 async def _watched(transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None]) -> Any:
     async with transport as (read, write):
         yield _Watched(read, on_end), write
+
+
+def _errors() -> Any:
+    """Where a program's complaints go: our standard error, as it is now, or nowhere if it is no file."""
+    for stream in (sys.stderr, sys.__stderr__):
+        try:
+            if stream is not None and stream.fileno() >= 0:
+                return stream
+        except (OSError, ValueError):  # a notebook's or a test's stand-in
+            continue
+    return subprocess.DEVNULL
 
 
 class _Watched:
