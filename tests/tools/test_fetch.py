@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextvars import copy_context
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ from runwell.tools.kits import Destinations, Fetcher, fetch_tool, fetching
 from runwell.tools.kits.addresses import is_public
 from runwell.tools.kits.page_text import page_text
 
+BOMB = gzip.compress(b"0" * 20_000_000)
 PAGE = "<html><head><title>A  page</title><script>x()</script></head><body><h1>Hi</h1><p>See <a href='/b'>it</a>.</p>"
 
 
@@ -42,7 +44,7 @@ class Site(BaseHTTPRequestHandler):
         elif kind == "page":
             body, headers = PAGE.encode(), {"Content-Type": "text/html"}
         elif kind == "bomb":
-            body = gzip.compress(b"0" * 20_000_000)
+            body = BOMB
             headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
         elif kind == "large":
             body = b"x" * 50_000
@@ -165,6 +167,7 @@ def test_every_address_of_a_name_must_do(monkeypatch: pytest.MonkeyPatch) -> Non
         (["*.a.example"], "b.a.example", 80, True),
         (["*.a.example"], "a.example", 80, False),
         (["*.a.example"], "xa.example", 80, False),
+        (["*.a.example"], "evil-a.example", 80, False),
         (["a.example:8000"], "a.example", 8000, True),
         (["a.example:8000"], "a.example", 80, False),
         ([], "a.example", 80, False),
@@ -270,8 +273,12 @@ def test_a_page_is_told_as_text(site: Any, driver: Any) -> None:
 
 def test_sizes_are_bounded_before_and_after_unpacking(site: Any) -> None:
     assert (len(near(site, max_bytes=1000).get(at(site, "large")).body), True) == (1000, True)
+    tracemalloc.start()
     found = near(site, max_bytes=100_000).get(at(site, "bomb"))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert (len(found.body), found.cut) == (100_000, True)
+    assert most < 5_000_000  # of 20 million that it would unpack to
     told = fetch_tool(allow_private=["127.0.0.0/8"], max_chars=10, max_bytes=20).invoke({"url": at(site, "large")})
     assert "only its first 20 bytes were read" in told
     assert told.endswith("\n" + "x" * 10)

@@ -115,9 +115,11 @@ def test_nothing_leads_out(tools: dict[str, Any], root: Path, path: str) -> None
 
 
 @pytest.mark.parametrize("path", ["", "/", ".", "sub/nothing/../../x", "a.txt/x", "x\0y"])
-def test_places_that_nothing_can_be_written_to(tools: dict[str, Any], path: str) -> None:
+def test_places_that_nothing_can_be_written_to(tools: dict[str, Any], root: Path, path: str) -> None:
+    before = sorted(root.rglob("*"))
     with pytest.raises(ToolError):
         tools["write_file"].invoke({"path": path, "text": "x", "replace": True})
+    assert sorted(root.rglob("*")) == before
 
 
 def test_sizes_are_bounded(root: Path) -> None:
