@@ -19,8 +19,10 @@ from runwell.errors import InvalidInput, ModelOverloaded, UnsupportedByProvider
 from runwell.messages import AIMessage, HumanMessage, SystemMessage, validate_history
 from runwell.observe import DecisionLog
 from runwell.persistence import InMemorySaver
+from runwell.providers.anthropic import ChatAnthropic
 from runwell.schemas.dialects import convert_to_anthropic_tool
 from runwell.testing.models import FakeChatModel
+from runwell.testing.wire import AnthropicDialect, WireServer
 from runwell.tools import ProviderTool, tool
 
 MARK = {"type": "ephemeral"}
@@ -265,6 +267,26 @@ def test_a_selection_inside_leaves_the_marked_tools_alone(run: Any) -> None:
     middleware = [ProviderToolSearchMiddleware(searchable_tools=[send]), RetrievalToolSelectorMiddleware(max_tools=1)]
     run.invoke(create_agent(model, [look, send], middleware=middleware), GO)
     assert len(model.requests[0].tools) == 3
+
+
+def test_the_marks_arrive_at_anthropics_api(run: Any) -> None:
+    with WireServer(AnthropicDialect()) as wire:
+        wire.say("fine")
+        model = ChatAnthropic(model="claude-opus-4-5", api_key="sk-ant-test", base_url=wire.base_url)
+        agent = create_agent(
+            model,
+            [look, send],
+            system_prompt="Be brief.",
+            middleware=[ProviderToolSearchMiddleware(searchable_tools=[send]), PromptCachingMiddleware()],
+        )
+        assert run.invoke(agent, GO)["messages"][-1].text == "fine"
+        body = wire.requests[0]["body"]
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": MARK}]
+    assert body["messages"][0]["content"] == [{"type": "text", "text": "go", "cache_control": MARK}]
+    plain, deferred, search = body["tools"]
+    assert plain["name"] == "look" and plain["cache_control"] == MARK and "defer_loading" not in plain
+    assert deferred["name"] == "send" and deferred["defer_loading"] is True and "cache_control" not in deferred
+    assert search == {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def _openai(
     return known
 
 
-def _claude(window: int, out: int, *, in_middle: bool = False) -> ModelProfile:
-    return {
+def _claude(window: int, out: int, *, in_middle: bool = False, search: bool = False) -> ModelProfile:
+    known: ModelProfile = {
         "max_input_tokens": window,
         "max_output_tokens": out,
         "image_inputs": True,
@@ -66,6 +66,9 @@ def _claude(window: int, out: int, *, in_middle: bool = False) -> ModelProfile:
         "system_in_middle": in_middle,
         "cache_breakpoints": 4,
     }
+    if search:
+        known["tool_search"] = True
+    return known
 
 
 # Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
@@ -96,10 +99,11 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
     },
     # Sizes from the same collection, on the same day. That system messages may stand after a user's turn from Opus 4.8
     # on, and not with Sonnet 5, is what Anthropic announced with that model, as others report it.
+    # The models whose tool search the vendor's page on it names (platform.claude.com, agents-and-tools/tool-use).
     "anthropic": {
         "claude-haiku-4-5": _claude(200_000, 64_000),
-        "claude-sonnet-4-5": _claude(200_000, 64_000),
-        "claude-opus-4-5": _claude(200_000, 64_000),
+        "claude-sonnet-4-5": _claude(200_000, 64_000, search=True),
+        "claude-opus-4-5": _claude(200_000, 64_000, search=True),
         "claude-sonnet-4-6": _claude(1_000_000, 64_000),
         "claude-opus-4-6": _claude(1_000_000, 128_000),
         "claude-opus-4-8": _claude(1_000_000, 128_000, in_middle=True),
