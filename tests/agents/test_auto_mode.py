@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import create_agent
+from runwell.agents import Budget, create_agent
 from runwell.agents.middleware import AutoModeMiddleware, HumanInTheLoopMiddleware, after_model
-from runwell.errors import InvalidInput, InvalidResume, ModelOverloaded, NoCheckpointer
+from runwell.errors import BudgetExceeded, InvalidInput, InvalidResume, ModelOverloaded, NoCheckpointer
 from runwell.graph import Command
 from runwell.messages import AIMessage, HumanMessage, ToolMessage, validate_history
 from runwell.observe import DecisionLog
@@ -211,6 +211,30 @@ def test_d9_arguments_too_long_to_be_shown_whole_are_not_judged(run: Any, thread
     judge = policy()
     agent, _ = guarded(AutoModeMiddleware(judge), asking(call("send", "s", to="ann", text="x" * 30_000)))
     assert asked(run.invoke(agent, GO, thread)) == ["s"] and judge.requests == []
+
+
+def test_f1_where_the_budget_ends_what_was_not_judged_does_not_run(run: Any, thread: Any) -> None:
+    saver = InMemorySaver()
+    judge = policy(says("allow"))
+
+    def agent(calls: int, on_limit: Any) -> Any:
+        budget = Budget(model_calls=calls, on_limit=on_limit)
+        return guarded(AutoModeMiddleware(judge), MAIL, budget=budget, checkpointer=saver)[0]
+
+    with pytest.raises(BudgetExceeded):
+        run.invoke(agent(1, "raise"), GO, thread)
+    assert ran == []
+    larger, _ = guarded(AutoModeMiddleware(judge), checkpointer=saver)
+    assert run.invoke(larger, None, thread)["messages"][-1].text == "done"
+    assert ran == [("send", "ann", "hello")]
+
+
+def test_f1_a_budget_that_returns_refuses_what_it_cannot_judge(run: Any, thread: Any) -> None:
+    judge = AutoModeMiddleware(policy(says("allow")))
+    agent, _ = guarded(judge, MAIL, budget=Budget(model_calls=1, on_limit="return"))
+    result = run.invoke(agent, GO, thread)
+    assert "no budget left" in contents(result)["s"] and ran == []
+    assert "model_calls" in result["stopped"] and not validate_history(result["messages"])
 
 
 def test_the_policy_sees_what_people_said_and_the_call_but_nothing_from_outside(run: Any, thread: Any) -> None:

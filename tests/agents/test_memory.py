@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import MemoryNamespace, create_agent, memory_tools
+from runwell.agents import Budget, MemoryNamespace, create_agent, memory_tools
 from runwell.agents.middleware import MemoryRecallMiddleware
 from runwell.errors import InvalidInput, InvalidNamespaceError, ModelOverloaded, StorageError
 from runwell.messages import AIMessage, HumanMessage, ToolMessage, validate_history
@@ -194,6 +194,16 @@ def test_a_writer_that_fails_costs_the_notes_and_not_the_run(run: Any, answer: A
     agent = create_agent(FakeChatModel(responses=["ok"]), middleware=[recall], store=store)
     assert run.invoke(agent, GO, principal=ANN)["messages"][-1].text == "ok"
     assert store.search(PLACE) == []
+
+
+def test_a_budget_that_ends_costs_the_notes_and_not_the_answer(run: Any) -> None:
+    store, writer = InMemoryStore(), FakeChatModel(responses=[notes("x")])
+    recall = MemoryRecallMiddleware(remember=writer)
+    agent = create_agent(
+        FakeChatModel(responses=["ok"]), middleware=[recall], store=store, budget=Budget(model_calls=1)
+    )
+    assert run.invoke(agent, GO, principal=ANN)["messages"][-1].text == "ok"
+    assert writer.requests == [] and store.search(PLACE) == []
 
 
 def test_i1_the_memory_tools_write_search_and_forget_for_one_principal(run: Any) -> None:

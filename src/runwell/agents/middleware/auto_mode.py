@@ -16,7 +16,7 @@ from runwell.agents.middleware.transient import check_tools
 from runwell.agents.state import AgentState, PrivateStateAttr
 from runwell.drivers.colour import callee
 from runwell.effects import Call, RunTasks, flow
-from runwell.errors import InvalidInput
+from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.graph.interrupts import interrupt, record
 from runwell.messages.message import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
@@ -263,6 +263,10 @@ class AutoModeMiddleware(HumanInTheLoopMiddleware):
                 assert self._ask is not None
                 given = await Call(self._ask, prompt)
             verdict, reason = _read(given)
+        except BudgetExceeded as over:
+            if over.owner is None or over.owner.budget.on_limit == "raise":
+                raise  # it is judged when the run goes on under a larger budget
+            return _Verdict("deny", f"there is no budget left to judge it: {over.message}", "code")
         except Exception as error:  # whatever went wrong, nobody has allowed the call
             _log.warning("%s could not judge call %r of %r: %s", self.name, call["id"], call["name"], error)
             why = f"the policy failed with {type(error).__name__}: {error}"[:500]

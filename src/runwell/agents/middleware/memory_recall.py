@@ -12,7 +12,7 @@ from runwell.agents.middleware.other_models import hidden
 from runwell.agents.middleware.requests import ModelRequest
 from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
-from runwell.errors import InvalidInput, ModelError, OutputParserException, OutsideError, StorageError
+from runwell.errors import BudgetExceeded, InvalidInput, ModelError, OutputParserException, OutsideError, StorageError
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, new_id
 from runwell.messages.transcript import get_buffer_string
 from runwell.observe.run import record_decision, watched
@@ -154,7 +154,7 @@ class MemoryRecallMiddleware(AgentMiddleware):
             return
         try:
             given = await Call(self._texts, state) if self._texts is not None else await self._noted(state)
-        except (ModelError, OutputParserException, OutsideError) as error:
+        except (BudgetExceeded, ModelError, OutputParserException, OutsideError) as error:
             self._lost(error)
             return
         texts = [text for each in given or () if (text := str(each).strip())]
