@@ -437,7 +437,7 @@ def outcome(run: Any, graph: Any) -> Any:
     return end, history, streamed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(shapes, min_size=4, max_size=4),
     st.one_of(st.none(), st.tuples(st.sampled_from([["n0", "n1"], ["n1", "n2", "n3"]]), st.sampled_from(["n2", "n3"]))),
