@@ -14,6 +14,11 @@ from runwell.testing.killing import Program
 from runwell.testing.postgres import PostgresServer
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts processes and servers comes first: it takes longest, and would leave one worker alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+
+
 class SyncCalls:
     """Calls a runnable (a model, a tool, a graph) from plain code."""
 

@@ -73,7 +73,7 @@ class PostgresSaver(BaseCheckpointSaver):
     or by `setup()`. They live in the connection's default schema (put `?options=-csearch_path%3Dmine` into the string
     for another), and their names begin with `runwell_`.
 
-    A connection that died is replaced, and what was under way on it done once more, without doing anything twice; while
+    A connection that died is replaced, and what was under way on it done again, without doing anything twice; while
     the server starts again, calls wait for up to 30 s. Only a connection that was given cannot be replaced.
 
     A saved step survives the death of this process, and of the server as its `synchronous_commit` says. `allow` lists
