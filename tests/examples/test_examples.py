@@ -24,6 +24,7 @@ def answer(messages):
     for word, name, args in (
         ("in stock", "stock", {"item": "screws"}),
         ("times", "multiply", {"a": 12, "b": 12}),
+        ("urgent", "remind", {"what": "call Ann", "minutes": 10, "priority": "high"}),
         ("Delete", "delete_file", {"path": "/tmp/report.txt"}),
     ):
         if word in last.text:
@@ -80,6 +81,14 @@ def test_chain(tmp_path: Path, environment: dict[str, str]) -> None:
 def test_agent_with_tools(tmp_path: Path, environment: dict[str, str]) -> None:
     out = run("agent_with_tools.py", "scripted:a", folder=tmp_path, environment=environment)
     assert out == "→ stock({'item': 'screws'})\nI was told: 120 screws\n"
+
+
+def test_tool_descriptions(tmp_path: Path, environment: dict[str, str]) -> None:
+    out = run("tool_descriptions.py", "scripted:a", "2", folder=tmp_path, environment=environment).splitlines()
+    half = " | ".join(["1 of 2"] * 4)
+    assert out[2:5] == [f"| {name} | {half} |" for name in ("bare", "typed", "described")]
+    assert out[5] == '{"what": {}, "minutes": {}, "priority": {}}'
+    assert "An hour is 60" in out[7]
 
 
 def test_approval(tmp_path: Path, environment: dict[str, str]) -> None:
