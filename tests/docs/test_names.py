@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp.types import Tool as SdkTool
 from pydantic import BaseModel
 
 from runwell.agents import AgentState, create_agent
@@ -16,6 +18,7 @@ from runwell.agents import middleware as mw
 from runwell.agents import prebuilt as pre
 from runwell.agents import structured_output as so
 from runwell.chat_history import InMemoryChatMessageHistory
+from runwell.mcp import MCPAdapter, MultiServerMCPClient, as_langchain_tool
 from runwell.messages import AIMessage
 from runwell.messages import HumanMessage as H
 from runwell.parsers import (
@@ -216,6 +219,8 @@ class Mine(AgentState):
 
 
 GO = {"messages": [{"role": "user", "content": "hi"}]}
+calculator = MCPServer("calculator", log_level="ERROR")
+calculator.add_tool(lambda a: a, name="one", description="Give one back.")
 AGENT_CALLS = [
     lambda: create_agent(fake(), [look]).invoke(GO),
     lambda: create_agent(fake(), tools=[look]).invoke({"messages": [("user", "hi")]}),
@@ -543,6 +548,11 @@ CALLS = [
     lambda: str(hist),
     lambda: (hist.clear(), asyncio.run(hist.aclear())),
     *AGENT_CALLS,
+    lambda: MCPAdapter("https://example.org/mcp"),
+    lambda: asyncio.run(MCPAdapter(calculator).list_tools())[0].invoke({"a": 1}),
+    lambda: as_langchain_tool(MCPAdapter(calculator), SdkTool(name="one", description="x", input_schema={})),
+    lambda: asyncio.run(MultiServerMCPClient({"c": {"transport": "http", "url": "https://x.example"}}).aclose()),
+    lambda: asyncio.run(MultiServerMCPClient({"c": calculator}, tool_name_prefix=True).get_tools(server_name="c")),
 ]
 
 

@@ -15,10 +15,12 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from runwell.agents import create_agent
-from runwell.errors import MCPConnectionError, MCPToolChanged
-from runwell.mcp import Http, MCPClient, Stdio
+from runwell.agents.middleware import wrap_tool_call
+from runwell.errors import DuplicateTool, MCPConnectionError, MCPToolChanged
+from runwell.mcp import Http, MCPClient, MCPToolsMiddleware, Stdio
 from runwell.messages import AIMessage
 from runwell.testing.models import FakeChatModel
+from runwell.tools import tool
 
 from .conftest import HttpServer, named, tool_call
 
@@ -163,6 +165,41 @@ def test_a9_without_pins_a_changed_list_is_read_again(server: MCPServer) -> None
         assert "secrets" not in before
         assert "secrets" in named(client)["greet"].description
     assert "tools" in heard
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_a9_an_agent_may_follow_a_list_that_changes(run: Any, server: MCPServer, protocol: str) -> None:
+    calls = [AIMessage("", tool_calls=[tool_call(name, name)]) for name in ("change", "greet")]
+    model = FakeChatModel(responses=[*calls, "done"])
+    with MCPClient(server, include=["greet", "change"], protocol=protocol) as client:
+
+        @wrap_tool_call
+        def wait(request: Any, handler: Any) -> Any:
+            made = handler(request)
+            if request.tool_call["name"] == "change":
+                until_changed(client)
+            return made
+
+        agent = create_agent(model, [], middleware=[MCPToolsMiddleware(client), wait])
+        messages = run.invoke(agent, {"messages": [("user", "go")]})["messages"]
+    said = [
+        {tool["function"]["name"]: tool["function"]["description"] for tool in each.tools} for each in model.requests
+    ]
+    assert [message.content for message in messages if message.type == "tool"] == ["changed", "hello"]
+    assert ["secrets" in each["greet"] for each in said] == [False, True, True]
+    assert "read again" in agent.seats()["A9"].answer
+
+
+def test_a9_a_tool_of_a_server_does_not_stand_in_for_the_agents_own(run: Any, server: MCPServer) -> None:
+    @tool
+    def add() -> str:
+        """Add."""
+        return ""
+
+    with MCPClient(server, include=["add"]) as client:
+        agent = create_agent(FakeChatModel(responses=["x"]), [add], middleware=[MCPToolsMiddleware(client)])
+        with pytest.raises(DuplicateTool, match="the agent's own and add"):
+            run.invoke(agent, {"messages": [("user", "go")]})
 
 
 # -- HTTP

@@ -164,8 +164,9 @@ def test_a_question_may_be_a_page_to_visit(run: Any) -> None:
     assert replies(done) == ['{"action":"accept"}']
 
 
-def test_d23_a_page_that_is_no_web_address_is_refused(run: Any) -> None:
-    request = ElicitRequest(params=ElicitRequestURLParams(message="Log in.", url="file:///etc/passwd"))
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "file://host/etc/passwd", "javascript:alert(1)", "https://"])
+def test_d23_a_page_that_is_no_web_address_is_refused(run: Any, url: str) -> None:
+    request = ElicitRequest(params=ElicitRequestURLParams(message="Log in.", url=url))
     assert "no web address" in replies(run.invoke(agent_on(MCPClient(once(request))), GO, CONFIG))[0]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitResult
 
@@ -19,6 +20,7 @@ from runwell.agents import create_agent
 from runwell.errors import DuplicateTool, InvalidInput, MCPToolError
 from runwell.mcp import MCPClient, Stdio, as_mcp_server
 from runwell.messages import AIMessage
+from runwell.observe import BaseCallbackHandler
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
@@ -164,6 +166,28 @@ def test_our_client_carries_the_questions_of_our_server_to_a_pause(run: Any, off
     answer = {"action": "accept", "content": {"decision": "approve"}}
     done = run.invoke(agent, Command(resume=answer), config)
     assert done["messages"][-2].content == "It went so: deleted /tmp/x"
+
+
+@MODES
+def test_a_server_in_this_process_is_no_part_of_the_run_that_calls_it(run: Any, mode: str) -> None:
+    from runwell.observe.context import CURRENT
+    from runwell.ports.runtime import CURRENT_TASK
+
+    server = MCPServer("near", log_level="ERROR")
+    seen: list[Any] = []
+
+    @server.tool()
+    async def look() -> str:
+        """Look around."""
+        seen.append((CURRENT_TASK.get(), CURRENT.get()))
+        return "seen"
+
+    with MCPClient(server, protocol=mode) as client:
+        agent = create_agent(
+            FakeChatModel(responses=[AIMessage("", tool_calls=[tool_call("look")]), "done"]), client.tools()
+        )
+        run.invoke(agent, {"messages": [("user", "go")]}, {"callbacks": [BaseCallbackHandler()]})
+    assert seen == [(None, None)]
 
 
 def test_nothing_is_kept_of_a_call_that_is_over(office: Any) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from runwell.mcp.adapter import MCPAdapter, as_langchain_tool
     from runwell.mcp.client import MCPClient
     from runwell.mcp.many import MultiServerMCPClient
+    from runwell.mcp.middleware import MCPToolsMiddleware
     from runwell.mcp.resources import MCPResource
     from runwell.mcp.serving import as_mcp_server, serve
     from runwell.mcp.target import Http, Stdio
@@ -25,6 +26,7 @@ _HOME = {
     "MCPTool": "runwell.mcp.tool",
     "MCPToolChanged": "runwell.errors",
     "MCPToolError": "runwell.errors",
+    "MCPToolsMiddleware": "runwell.mcp.middleware",
     "MultiServerMCPClient": "runwell.mcp.many",
     "Stdio": "runwell.mcp.target",
     "as_langchain_tool": "runwell.mcp.adapter",
@@ -42,6 +44,7 @@ __all__ = [
     "MCPTool",
     "MCPToolChanged",
     "MCPToolError",
+    "MCPToolsMiddleware",
     "MultiServerMCPClient",
     "Stdio",
     "as_langchain_tool",
