@@ -549,7 +549,7 @@ CALLS = [
     lambda: (hist.clear(), asyncio.run(hist.aclear())),
     *AGENT_CALLS,
     lambda: MCPAdapter("https://example.org/mcp"),
-    lambda: asyncio.run(MCPAdapter(calculator).list_tools())[0].invoke({"a": 1}),
+    lambda: asyncio.run(MCPAdapter(calculator).list_tools())[0].invoke({"a": "1"}),
     lambda: as_langchain_tool(MCPAdapter(calculator), SdkTool(name="one", description="x", input_schema={})),
     lambda: asyncio.run(MultiServerMCPClient({"c": {"transport": "http", "url": "https://x.example"}}).aclose()),
     lambda: asyncio.run(MultiServerMCPClient({"c": calculator}, tool_name_prefix=True).get_tools(server_name="c")),
