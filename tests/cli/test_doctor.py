@@ -39,7 +39,7 @@ def test_json_for_scripts(runwell: Any, folder: Path) -> None:
     assert found["keys"] == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]
     assert found["proxies"]["HTTPS_PROXY"] == "proxy.example:3128"
     assert found["extras"]["cli"]["installed"]
-    assert found["providers"] == ["anthropic", "local", "ollama", "openai", "scripted"]
+    assert found["providers"] == ["anthropic", "local", "mistralai", "ollama", "openai", "scripted"]
     assert found["models"] == []
     assert found["models_folder"] == str(folder / "home" / "runwell" / "models")
     assert found["offline"]

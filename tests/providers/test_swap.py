@@ -10,12 +10,21 @@ import pytest
 
 from runwell import create_agent, init_chat_model
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
-from runwell.testing.wire import AnthropicDialect, Call, OllamaDialect, OpenAIDialect, WireDialect, WireServer
+from runwell.testing.wire import (
+    AnthropicDialect,
+    Call,
+    MistralDialect,
+    OllamaDialect,
+    OpenAIDialect,
+    WireDialect,
+    WireServer,
+)
 
 DIALECTS: dict[str, WireDialect] = {
     "openai": OpenAIDialect(),
     "anthropic": AnthropicDialect(),
     "ollama": OllamaDialect(),
+    "mistralai": MistralDialect(),
 }
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
+    from runwell.testing.wire.mistral import MistralDialect
     from runwell.testing.wire.ollama import OllamaDialect
     from runwell.testing.wire.openai import OpenAIDialect
     from runwell.testing.wire.said import Asked, Call, Said, WireDialect
@@ -15,6 +16,7 @@ _HOME = {
     "AnthropicDialect": "runwell.testing.wire.anthropic",
     "Asked": "runwell.testing.wire.said",
     "Call": "runwell.testing.wire.said",
+    "MistralDialect": "runwell.testing.wire.mistral",
     "OllamaDialect": "runwell.testing.wire.ollama",
     "OpenAIDialect": "runwell.testing.wire.openai",
     "Said": "runwell.testing.wire.said",
@@ -22,7 +24,17 @@ _HOME = {
     "WireServer": "runwell.testing.wire.server",
 }
 
-__all__ = ["AnthropicDialect", "Asked", "Call", "OllamaDialect", "OpenAIDialect", "Said", "WireDialect", "WireServer"]
+__all__ = [
+    "AnthropicDialect",
+    "Asked",
+    "Call",
+    "MistralDialect",
+    "OllamaDialect",
+    "OpenAIDialect",
+    "Said",
+    "WireDialect",
+    "WireServer",
+]
 
 
 def __getattr__(name: str) -> Any:

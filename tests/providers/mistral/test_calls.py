@@ -1,0 +1,83 @@
+"""What is Mistral's own: ids of nine letters, system messages at the top, its finish reasons and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from runwell.errors import MissingApiKey, ModelAuthenticationError
+from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.models import init_chat_model
+from runwell.observe import DecisionLog
+from runwell.providers.mistral import ChatMistralAI
+from runwell.testing.chat_wire import Colour
+from runwell.testing.wire import MistralDialect, Said, WireServer
+
+
+@pytest.fixture
+def wire() -> Iterator[WireServer]:
+    with WireServer(MistralDialect()) as server:
+        yield server
+
+
+@pytest.fixture
+def model(wire: WireServer) -> ChatMistralAI:
+    return ChatMistralAI(model="m", api_key="k", base_url=wire.base_url)
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> Colour:
+    return Colour(request.param)
+
+
+def test_ids_are_nine_letters_the_same_in_call_and_result(
+    wire: WireServer, model: ChatMistralAI, colour: Colour
+) -> None:
+    calls = [{"name": "add", "args": {}, "id": given, "type": "tool_call"} for given in ("toolu_01ABC", "D681PevKs")]
+    results = [ToolMessage("3", tool_call_id=str(call["id"])) for call in calls]
+    wire.say("Three.")
+    colour.invoke(model, [HumanMessage("Hi"), AIMessage("", tool_calls=calls), *results])
+    made, kept = wire.asked.calls
+    assert kept == "D681PevKs"
+    assert len(made) == 9
+    assert made.isalnum()
+    assert list(wire.asked.results) == [made, kept]
+
+
+def test_b9_system_messages_go_to_the_top(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
+    """B9"""
+    log = DecisionLog()
+    wire.say("Ja.")
+    history = [SystemMessage("Be brief."), HumanMessage("Hi"), AIMessage("Hello."), SystemMessage("In German.")]
+    colour.invoke(model, history, {"callbacks": [log]})
+    assert [turn["role"] for turn in wire.last["body"]["messages"]] == ["system", "user", "assistant"]
+    assert wire.asked.system == ["Be brief.\n\nIn German."]
+    [taken] = log.of("B9")
+    assert taken.outcome == "1 moved to the top"
+
+
+def test_a_window_that_is_full_is_a_length(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
+    answer = MistralDialect().answer(Said())
+    answer["choices"][0] |= {"finish_reason": "model_length", "message": {"role": "assistant", "content": "Hel"}}
+    wire.json(answer)
+    assert colour.invoke(model, "Hi").response_metadata["finish_reason"] == "length"
+
+
+def test_errors_in_either_of_its_forms(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
+    wire.json({"detail": "Unauthorized"}, 401)
+    with pytest.raises(ModelAuthenticationError, match="Unauthorized"):
+        colour.invoke(model, "Hi")
+
+
+def test_init_chat_model(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    with pytest.raises(MissingApiKey, match="MISTRAL_API_KEY"):
+        init_chat_model("mistralai:mistral-large-latest")
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-env")
+    wire.say("Hello.")
+    model = init_chat_model("mistral-large-latest", base_url=wire.base_url, random_seed=3, max_tokens=5)
+    assert model.invoke("Hi").text == "Hello."
+    assert wire.last["path"].partition("#")[0] == "/v1/chat/completions"
+    assert wire.last["body"]["random_seed"] == 3
+    assert wire.last["headers"]["authorization"] == "Bearer sk-env"
