@@ -16,13 +16,15 @@ from mcp.server.mcpserver import MCPServer
 
 from runwell.agents import create_agent
 from runwell.agents.middleware import wrap_tool_call
-from runwell.errors import DuplicateTool, MCPConnectionError, MCPToolChanged
+from runwell.errors import DuplicateTool, MCPConnectionError, MCPToolChanged, MCPToolError
 from runwell.mcp import Http, MCPClient, MCPToolsMiddleware, Stdio
 from runwell.messages import AIMessage
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
 
 from .conftest import HttpServer, named, tool_call
+
+pytestmark = pytest.mark.integration
 
 
 def alive(pid: int) -> bool:
@@ -221,6 +223,26 @@ def test_mcp_04_tools_work_after_a_restart_of_a_server_over_http(protocol: str, 
             tool.invoke({"a": 1, "b": 2})
         http_server.start()
         assert tool.invoke({"a": 1, "b": 2}) == "3"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error", "said"),
+    [
+        ("auto", MCPToolError, "the answer has more than 100000 bytes"),
+        ("legacy", MCPConnectionError, "SSE stream failed"),
+    ],
+)
+def test_a_flood_over_http_is_cut_and_one_past_all_bounds_ends_that_call_alone(
+    protocol: str, error: type[Exception], said: str, http_server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MCPClient(http_server.url, protocol=protocol) as client:
+        assert "1800000 characters left out" in named(client)["flood"].invoke({})
+    monkeypatch.setattr("runwell.mcp.target.MAX_EVENT", 100_000)
+    with MCPClient(http_server.url, protocol=protocol) as client:
+        with pytest.raises(error, match=said):
+            named(client)["flood"].invoke({})
+        assert named(client)["add"].invoke({"a": 1, "b": 2}) == "3"
+        assert client._connection.opened == 1
 
 
 def test_headers_and_auth_go_with_every_request(http_server: HttpServer) -> None:

@@ -238,6 +238,7 @@ def test_what_cannot_be_served_is_refused(office: Any) -> None:
         as_mcp_server(create_agent(FakeChatModel(), []))
 
 
+@pytest.mark.integration
 def test_the_command_serves_over_stdio() -> None:
     command = [*COMMAND, "mcp", "serve", f"{OFFICE}:add,clerk"]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -249,6 +250,7 @@ def test_the_command_serves_over_stdio() -> None:
         assert tools["clerk"].invoke({"task": "/tmp/x"}) == "It went so: deleted /tmp/x"
 
 
+@pytest.mark.integration
 def test_the_command_serves_over_http(tmp_path: Path) -> None:
     import socket
     import time

@@ -182,8 +182,9 @@ class Connection:
     def _gone(self, session: Session, error: Any, sent: bool) -> MCPConnectionError:
         if not sent:
             return self._unreachable(session.cause or error, session)
+        why = "" if error.message == "Connection closed" else f" ({error.message})"
         return MCPConnectionError(
-            f"MCP server {self.name!r} ({self.target.place}) went away before it answered: "
+            f"MCP server {self.name!r} ({self.target.place}) went away before it answered{why}: "
             "whether the call was carried out is not known.",
             hint="The next call connects again. It is sent again by itself only for tools that you say are idempotent "
             "(MCPClient(..., safe=[...])).",

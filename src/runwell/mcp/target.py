@@ -12,6 +12,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from runwell.errors import InvalidConfig, MissingExtra
+from runwell.mcp.body_limit import bounded_transport
 
 __all__ = ["Http", "InMemory", "Stdio", "Target", "sdk", "target_of"]
 
@@ -68,6 +69,9 @@ class InMemory:
     make: Callable[[], Any]
     place: str
 
+
+MAX_EVENT = 64 * 1024 * 1024
+"""Bytes of one message over HTTP. More ends the call: it is never held in memory whole."""
 
 Target = Stdio | Http | InMemory
 
@@ -181,9 +185,15 @@ async def _over_http(target: Http, on_response: Any) -> Any:
         client = target.client()
     else:  # a proxy or a password that only the environment names would reroute what is said
         timeout = httpx2.Timeout(30, read=300)
-        client = httpx2.AsyncClient(headers=dict(target.headers), auth=target.auth, timeout=timeout, trust_env=False)
+        client = httpx2.AsyncClient(
+            headers=dict(target.headers),
+            auth=target.auth,
+            timeout=timeout,
+            trust_env=False,
+            transport=bounded_transport(MAX_EVENT),
+        )
     client.event_hooks["response"] = [*client.event_hooks["response"], on_response]
-    async with client, streamable_http_client(target.url, http_client=client) as streams:
+    async with client, streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_EVENT) as streams:
         yield streams
 
 
