@@ -8,6 +8,7 @@ import pytest
 
 from runwell.errors import UnsupportedByProvider
 from runwell.providers.anthropic import ChatAnthropic
+from runwell.providers.mistral import ChatMistralAI
 from runwell.providers.openai import ChatOpenAI
 from runwell.tools import tool
 
@@ -24,13 +25,19 @@ def given(parameters: Any, name: str = "run") -> dict[str, Any]:
     [
         (ALTERNATIVES, "run", {"OpenAI", "Anthropic"}, "Tool 'run': {provider} takes no 'anyOf'"),
         (ODD_KEY, "run", {"Anthropic"}, "Tool 'run': {provider} takes no argument called 'größe'"),
-        ({"type": "object", "properties": {}}, "a.b", {"OpenAI", "Anthropic"}, "{provider} takes no tool called 'a.b'"),
+        (
+            {"type": "object", "properties": {}},
+            "a.b",
+            {"OpenAI", "Anthropic", "Mistral"},
+            "{provider} takes no tool called 'a.b'",
+        ),
     ],
 )
 def test_at_bind_time(parameters: Any, name: str, providers: set[str], said: str) -> None:
     models = {
         "OpenAI": ChatOpenAI(model="gpt-5", api_key="none"),
         "Anthropic": ChatAnthropic(model="claude-sonnet-4-5", api_key="none"),
+        "Mistral": ChatMistralAI(model="mistral-large-latest", api_key="none"),
         "another server": ChatOpenAI(model="m", api_key="none", base_url="http://127.0.0.1:9/v1"),
     }
     for provider, model in models.items():

@@ -122,6 +122,12 @@ def test_an_argument_whose_name_anthropic_does_not_take_is_named() -> None:
         convert_to_anthropic_tool(declared({"properties": {"größe": {"type": "integer"}}}))
 
 
+def test_a_definition_that_is_strict_stays_so() -> None:
+    given = {"type": "function", "function": {**declared({"properties": {"a": {"type": "string"}}}), "strict": True}}
+    made = convert_to_mistral_tool(given)["function"]
+    assert (made["strict"], made["parameters"]["additionalProperties"]) == (True, False)
+
+
 def test_names_of_tools() -> None:
     assert convert_to_gemini_tool(declared({"properties": {}}, "files.read"))["name"] == "files.read"
     for name in ("1st", "x" * 65):

@@ -108,6 +108,11 @@ class ChatMistralAI(VendorModel):
         request["timeout_ms"] = round(1000 * (seconds if isinstance(seconds, int | float) else FIRST_OUTPUT_S))
         return request
 
+    def _check_tool(self, definition: Mapping[str, Any]) -> None:
+        from runwell.schemas.dialects import convert_to_mistral_tool
+
+        convert_to_mistral_tool(definition)
+
     def _add_tools(self, request: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
         tools = kwargs.get("tools")
         if not tools:

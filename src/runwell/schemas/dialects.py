@@ -126,6 +126,7 @@ def convert_to_mistral_tool(tool: Any, *, strict: bool | None = None) -> dict[st
         return _as_it_is(tool)
     said = describe(tool)
     _check_name("Mistral", said)
+    strict = _asked_strict(tool) if strict is None else strict
     function: dict[str, Any] = {"name": said.name, "description": said.description, "parameters": said.parameters}
     if strict:
         function["parameters"] = mistral_schema(said.parameters, f"Tool {said.name!r}")
@@ -159,9 +160,7 @@ def _check_top(provider: str, said: ToolDescription) -> None:
 
 
 def _function(said: ToolDescription, tool: Any, strict: bool | None) -> dict[str, Any]:
-    if strict is None and isinstance(tool, Mapping):  # a definition says it itself
-        inner = tool.get("function")
-        strict = (inner if isinstance(inner, Mapping) else tool).get("strict")
+    strict = _asked_strict(tool) if strict is None else strict
     function: dict[str, Any] = {
         "name": said.name,
         "description": said.description,
@@ -170,6 +169,14 @@ def _function(said: ToolDescription, tool: Any, strict: bool | None) -> dict[str
     if strict is not None:
         function["strict"] = strict
     return function
+
+
+def _asked_strict(tool: Any) -> bool | None:
+    """What a definition says itself."""
+    if not isinstance(tool, Mapping):
+        return None
+    inner = tool.get("function")
+    return (inner if isinstance(inner, Mapping) else tool).get("strict")
 
 
 def _strict(said: ToolDescription) -> dict[str, Any]:
