@@ -121,3 +121,19 @@ def test_a_graph_lists_the_open_questions_of_all_threads(run: Any) -> None:
     assert [each.thread_id for each in run.questions(app)] == ["two", "three"]
     with pytest.raises(NoCheckpointer):
         run.questions(chain_of("a").compile())
+
+
+def test_a_graph_with_a_config_bound_to_it_looks_at_the_thread_that_is_bound(run: Any, thread: Any) -> None:
+    saver = InMemorySaver()
+    graph = chain_of("a", "b").compile(checkpointer=saver, interrupt_before=["b"])
+    app = graph.with_config(thread, tags=["x"]).with_config(metadata={"m": 1})
+    assert run.invoke(app, {"log": []})["log"] == ["a"]
+    assert run.state(app, None).next == ("b",)
+    assert run.update(app, None, {"log": ["by hand"]}) == run.state(graph, thread).config
+    assert run.invoke(app, None)["log"] == ["a", "by hand", "b"]
+    assert [one.values["log"] for one in run.history(app, None, limit=1)] == [["a", "by hand", "b"]]
+    assert run.state(app, thread).metadata["m"] == 1
+    run.bulk(app, {"configurable": {"thread_id": "other"}}, [[StateUpdate({"log": ["x"]}, "a")]])
+    assert run.state(app, {"configurable": {"thread_id": "other"}}).values == {"log": ["x"]}
+    assert run.questions(app) == []
+    assert list(app.get_subgraphs()) == []

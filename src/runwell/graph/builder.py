@@ -88,7 +88,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         elif action is not None:
             raise GraphError(f"{node!r:.200} cannot be a node's name.", hint='Write add_node("name", function).')
         else:
-            action, name = node, str(getattr(node, "__name__", None) or getattr(node, "name", type(node).__name__))
+            name = str(getattr(node, "__name__", None) or getattr(node, "name", None) or type(node).__name__)
+            action = node
         if action is None:
             raise GraphError(
                 f"Node {name!r} has no action.", hint=f"add_node({name!r}, function) or add_node(function)."

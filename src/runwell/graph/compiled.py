@@ -41,6 +41,7 @@ from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:
     from runwell.drivers.streams import Pipe
+    from runwell.graph.bound import BoundStateGraph
     from runwell.graph.builder import StateGraph
     from runwell.graph.managed import Managed
     from runwell.graph.node import Node
@@ -168,6 +169,13 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         changed.checkpointer = _saver(checkpointer)
         return changed
 
+    def with_config(self, config: Config = None, **kwargs: Any) -> BoundStateGraph:
+        """The same, called with this config merged under each call's own, `get_state()` and the like included."""
+        from runwell.graph.bound import BoundStateGraph
+        from runwell.runnables.config import merge_configs
+
+        return BoundStateGraph(self, config=merge_configs(config, kwargs))
+
     @cached_property
     def shown(self) -> frozenset[str]:
         """The keys of a state that a snapshot shows."""
@@ -234,7 +242,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
 
         `options` are those of `RunOptions`. With `version="v2"` it gives a `GraphOutput`: `value` and `interrupts`.
         """
-        _check_version(version)
+        _check_invoke(version, options)
         run, observed = self._run(input, config, options)
         if observed is None:
             return _given(run_sync(run.flow(input), run.sink), version)
@@ -260,7 +268,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         """`invoke`, on the running event loop."""
         from runwell.drivers.aio import run_async
 
-        _check_version(version)
+        _check_invoke(version, options)
         run, observed = self._run(input, config, options)
         emit = None if run.sink is None else _awaited(run.sink)
         if observed is None:
@@ -710,6 +718,16 @@ def _saver(given: Any) -> Any:
 def _check_version(version: str) -> None:
     if version not in ("v1", "v2"):
         raise InvalidInput(f"version is {version!r}.", hint='It is "v1" (default) or "v2".')
+
+
+def _check_invoke(version: str, options: Mapping[str, Any]) -> None:
+    _check_version(version)
+    for name in ("stream_mode", "subgraphs"):
+        if options.get(name) not in (None, False, "values"):
+            raise InvalidInput(
+                f"invoke() got {name}={options[name]!r:.100}.",
+                hint=f"invoke() gives the state at the end; stream(..., {name}=...) gives what happens on the way.",
+            )
 
 
 def _reading(options: StreamOptions, version: str) -> tuple[tuple[str, ...], Callable[[Any], Any]]:

@@ -651,10 +651,7 @@ class Run:
 
     def check(self, changes: dict[str, tuple[Any, Any]], node: str) -> None:
         """A step's changes as a Pydantic state takes them; its validators may change the values in `changes`."""
-        schema = self.graph.schema
-        if schema.kind == "pydantic":
-            for name, (old, new) in changes.items():
-                changes[name] = (old, schema.check(node, name, new))
+        self.graph.schema.check(node, self.values, changes)
 
     async def save_checkpoint(
         self,

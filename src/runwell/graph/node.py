@@ -51,6 +51,25 @@ def _by_name(node: str, function: Callable[..., Any]) -> bool | None:
     return "state" in parameters
 
 
+def _refuse_unknown(what: str, function: Callable[..., Any], by_name: bool | None = None) -> None:
+    """Refuse a function that cannot be called with the state and what it may ask for by name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without signature
+        return
+    given = dict.fromkeys(bind_parameters(function, first=by_name is not None))
+    if by_name:
+        given["state"] = None
+    try:
+        signature.bind(*(() if by_name is not None else (None,)), **given)
+    except TypeError as error:
+        raise GraphError(
+            f"{what} is {function!r:.200}, which cannot be called with a state: {error}.",
+            hint="It takes the state, and by name any of runtime, config, writer, store, previous. What else it needs "
+            "can be bound with functools.partial.",
+        ) from None
+
+
 def _inside(action: Any) -> Any:
     """The compiled graph that a runnable such as `graph.with_config(...)` wraps, or None."""
     inner = vars(action).get("bound") if hasattr(action, "__dict__") else None
@@ -111,6 +130,8 @@ class Branch:
     @classmethod
     def of(cls, path: Any, ends: dict[Any, str] | None) -> Branch:
         name = getattr(path, "__name__", None) or getattr(path, "name", None) or type(path).__name__
+        if callable(path) and not hasattr(path, "ainvoke"):
+            _refuse_unknown(f"The path {name!r} of a conditional edge", path)
         return cls(str(name), callee(path, cheap=True), bind_parameters(path) if callable(path) else (), ends)
 
     def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
@@ -218,6 +239,7 @@ class Node:
             return cls(name, callee(action), schema, around=_inside(action), **settings)
         called = callee(action)
         by_name = _by_name(name, action)
+        _refuse_unknown(f"Node {name!r}", action, by_name)
         if by_name is not None:
             called = Callee(
                 None if called.sync is None else partial(_called, called.sync, by_name),

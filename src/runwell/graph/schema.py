@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from typing_extensions import ReadOnly, TypeVar, is_typeddict
 
@@ -13,6 +13,7 @@ from runwell.errors import GraphError, InvalidInput, InvalidUpdateError, nearest
 from runwell.graph.channels import EphemeralValue, Topic, UntrackedValue, kind_of
 from runwell.graph.managed import Managed
 from runwell.ports.command import START
+from runwell.ports.saver import GONE
 
 __all__ = ["Channel", "ContextT", "InputT", "OutputT", "StateSchema", "StateT", "is_schema", "told_errors"]
 
@@ -117,9 +118,10 @@ class StateSchema:
         self.channels: dict[str, Channel] = {}
         self.managed: dict[str, Managed] = {}
         """Keys that are worked out for each step; they are no channels."""
+        fields = self._field_names()
         for name, hint in hints.items():
-            if self.kind != "typeddict" and (name.startswith("model_") or get_origin(hint) is ClassVar):
-                continue
+            if fields is not None and name not in fields:
+                continue  # a ClassVar, a private attribute, an InitVar: the class's own affair
             annotation, notes = _strip(hint)
             managed = [note for note in notes if isinstance(note, Managed)]
             if managed:
@@ -129,6 +131,10 @@ class StateSchema:
         self.visible = {**self.channels, **self.managed}
         self.required = self._required() - self.managed.keys()
         self._plain = self.kind == "typeddict"
+        self._aliases = self._aliases_of() if self.kind == "pydantic" else {}
+        """By field, what stands for it where a Pydantic model is made: its alias if it has one."""
+        self._together = self.kind == "pydantic" and bool(self._decorated().model_validators)
+        """Whether a validator looks at the model as a whole, so that fields cannot be checked one by one."""
 
     @staticmethod
     def _kind_of(schema: type) -> Kind:
@@ -142,6 +148,28 @@ class StateSchema:
             f"{schema!r} cannot be a state schema.",
             hint="Use a TypedDict, a dataclass or a Pydantic model, with one annotated field per key.",
         )
+
+    def _field_names(self) -> Collection[str] | None:
+        """The annotations that are fields; None for all."""
+        schema: Any = self.type
+        if self.kind == "dataclass":
+            return [each.name for each in dataclasses.fields(schema)]
+        return schema.model_fields if self.kind == "pydantic" else None
+
+    def _decorated(self) -> Any:
+        model: Any = self.type
+        return model.__pydantic_decorators__
+
+    def _aliases_of(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        fields: dict[str, Any] = getattr(self.type, "model_fields", {})
+        for name, field in fields.items():
+            said: Any = field.alias if field.validation_alias is None else field.validation_alias
+            choices = getattr(said, "choices", [said])  # AliasChoices
+            alias = next((one for one in choices if isinstance(one, str)), None)
+            if alias is not None:
+                found[name] = alias
+        return found
 
     def _required(self) -> frozenset[str]:
         schema: Any = self.type
@@ -190,7 +218,11 @@ class StateSchema:
 
     def _as_mapping(self, given: Any) -> Mapping[str, Any]:
         if isinstance(given, Mapping):
-            return given
+            if not self._aliases:
+                return given
+            names: dict[Any, Any] = {alias: name for name, alias in self._aliases.items() if alias not in self.channels}
+            renamed: dict[Any, Any] = {names.get(key, key): value for key, value in given.items()}
+            return renamed
         if self.kind == "dataclass" and isinstance(given, self.type):
             return {name: getattr(given, name) for name in self.channels}
         if self.kind == "pydantic" and isinstance(given, self.type):
@@ -202,38 +234,69 @@ class StateSchema:
         )
 
     def _validated(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        from pydantic import ValidationError
-
-        model: Any = self.type
-        try:
-            made = model.model_validate({**self._unmanaged(), **values})
-        except ValidationError as error:
-            raise InvalidInput(
-                f"The input does not fit {model.__qualname__!r}: {told_errors(error)}", hint="Correct the named fields."
-            ) from error
+        made = self._made(values, START)
         return {name: getattr(made, name) for name in self.channels}
 
-    def check(self, node: str, name: str, value: Any) -> Any:
-        """A channel's new value as a Pydantic state declares it, validators applied; other kinds give it back."""
-        if self.kind != "pydantic" or name not in self.channels:
-            return value
+    def _made(self, values: Mapping[str, Any], node: str) -> Any:
+        """The model of these values, validated; `node` gave them."""
         from pydantic import ValidationError
 
         model: Any = self.type
-        blank = model.model_construct()
         try:
-            model.__pydantic_validator__.validate_assignment(blank, name, value)
+            return model.model_validate(self._aliased({**self._unmanaged(), **values}))
         except ValidationError as error:
-            if node == START:
-                raise InvalidInput(
-                    f"The input does not fit {model.__qualname__!r}: {told_errors(error)}",
-                    hint="Correct the named fields.",
-                ) from error
-            raise InvalidUpdateError(
-                f"Node {node!r} gave {name!r} a value that {model.__qualname__!r} does not take: {told_errors(error)}",
-                hint="Return a value of the declared type; nothing of this step was saved.",
-            ) from error
-        return getattr(blank, name)
+            raise self._unfit(node, "", error) from error
+
+    def _unfit(self, node: str, name: str, error: Any) -> Exception:
+        if node == START:
+            said = f"The input does not fit {self.type.__qualname__!r}: {told_errors(error)}"
+            return InvalidInput(said, hint="Correct the named fields.")
+        what = (
+            f"gave {name!r} a value that {self.type.__qualname__!r} does not take"
+            if name
+            else (f"made a state that {self.type.__qualname__!r} does not take")
+        )
+        return InvalidUpdateError(
+            f"Node {node!r} {what}: {told_errors(error)}",
+            hint="Return a value of the declared type; nothing of this step was saved.",
+        )
+
+    def check(self, node: str, before: Mapping[str, Any], changes: dict[str, tuple[Any, Any]]) -> None:
+        """A step's changes as a Pydantic state declares them: what its validators make of them goes into `changes`.
+
+        Other kinds take any value. A class with a validator of the whole model is checked as a whole, as it is after
+        the step; else what did not change is not looked at again.
+        """
+        if self.kind != "pydantic":
+            return
+        from pydantic import ValidationError
+
+        mine = {name: new for name, (_, new) in changes.items() if name in self.channels and new is not GONE}
+        after = {name: mine.get(name, value) for name, value in before.items() if name in self.channels} | mine
+        if self._together:
+            made = self._made(after, node)
+            for name in self.channels:
+                value = getattr(made, name)
+                if name in mine:
+                    changes[name] = (changes[name][0], value)
+                elif name not in changes and name in after and not _equal(value, after[name]):
+                    changes[name] = (before[name], value)
+            return
+        model: Any = self.type
+        state = self._unchecked(after)
+        for name, value in mine.items():
+            try:
+                model.__pydantic_validator__.validate_assignment(state, name, value)
+            except ValidationError as error:
+                raise self._unfit(node, name, error) from error
+            changes[name] = (changes[name][0], getattr(state, name))
+
+    def _unchecked(self, fields: Mapping[str, Any]) -> Any:
+        model: Any = self.type
+        return model.model_construct(**self._aliased(fields))
+
+    def _aliased(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {self._aliases.get(name, name): value for name, value in fields.items()} if self._aliases else fields
 
     # -- out
 
@@ -247,8 +310,14 @@ class StateSchema:
         fields = {name: values[name] for name in self.visible if name in values}
         if self.kind == "dataclass":
             return self.type(**fields)
-        model: Any = self.type
-        return model.model_construct(**fields)
+        return self._unchecked(fields)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return one is other or (one == other) is True
+    except (TypeError, ValueError):  # a container of arrays cannot say
+        return False
 
 
 def told_errors(error: Any) -> str:
