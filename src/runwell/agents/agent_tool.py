@@ -121,6 +121,10 @@ def as_tool(
             "An agent without a name cannot be told from other tools.",
             hint='Name it: create_agent(..., name="researcher"), or agent.as_tool(name="researcher", ...).',
         )
+    if prompt is not None and not isinstance(prompt, str) and not callable(prompt):
+        raise InvalidInput(
+            f"prompt={prompt!r:.100}.", hint="Pass a text with {fields}, or a function of the call's arguments."
+        )
     if agent.name == "agent":  # its namespace, and the name its tokens are streamed under
         agent = agent.with_name(called)
     return AgentTool(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, TypedDict, get_type_hints
+from types import NoneType
+from typing import Any, Literal, NotRequired, Required, TypedDict, get_args, get_origin, get_type_hints
 
 from typing_extensions import is_typeddict
 
@@ -16,6 +17,7 @@ from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.human_in_the_loop import HumanInTheLoopMiddleware
 from runwell.agents.middleware.middleware import AgentMiddleware, hooks_of
 from runwell.agents.model_node import model_node
+from runwell.agents.problems import Problems
 from runwell.agents.roles import check_roles, message_types
 from runwell.agents.routing import after_model, after_tools
 from runwell.agents.setup import OnToolError, Setup
@@ -29,7 +31,7 @@ from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import SystemMessage, ToolMessage
 from runwell.ports.command import START, Overwrite
 from runwell.tools.base_tool import BaseTool
-from runwell.tools.toolbox import as_tools
+from runwell.tools.toolbox import as_tool, as_tools
 
 __all__ = ["create_agent"]
 
@@ -94,39 +96,49 @@ def create_agent(
     Raises DuplicateTool, ToolDefinitionError, UnknownModel, InvalidInput or GraphError for what can be known to be
     wrong.
     """
-    chat = _model(model)
-    _check_kinds(tools, budget, limits, on_tool_error, state_schema)
-    hooks = _middleware(middleware)
-    found = as_tools(
-        [*(tool for each in hooks for tool in each.tools), *(tools or ())],
-        server_side=getattr(chat, "server_side_tools", ()),
-        replace=replace_tools,
+    problems = Problems()
+    for error in _wrong_kinds(locals()):
+        problems.add(error)
+    chat = problems.of(partial(_model, model))
+    hooks: list[AgentMiddleware] = problems.of(partial(_middleware, middleware), [])
+    given = [*(tool for hook in hooks for tool in problems.of(partial(_tools_of, hook), [])), *_listed(tools)]
+    server_side = getattr(chat, "server_side_tools", ())
+    made: list[Any] = [problems.of(partial(as_tool, tool, server_side=server_side)) for tool in given]
+    usable: dict[str, Any] = {tool.name: tool for tool in made if tool is not None}
+    found: dict[str, Any] = problems.of(
+        partial(as_tools, [tool for tool in made if tool is not None], server_side=server_side, replace=replace_tools),
+        usable,
     )
-    hooks = _middleware([*hooks, *_second_tries(hooks, found, fallbacks, model_retry, tool_retry)])
-    if limits is not None and limits.overflow != "error":
+    tries = problems.of(partial(_second_tries, hooks, found, fallbacks, model_retry, tool_retry), [])
+    hooks = problems.of(partial(_middleware, [*hooks, *tries]), hooks)
+    if isinstance(limits, AgentLimits) and limits.overflow != "error":
         from runwell.agents.overflow_hooks import overflow_hook
 
-        hooks = _middleware([*hooks, overflow_hook(limits.overflow, chat)])
+        hooks = problems.of(lambda: _middleware([*hooks, overflow_hook(limits.overflow, chat)]), hooks)
     if model_retry == 0 and hasattr(chat, "with_max_retries"):
         chat = chat.with_max_retries(0)
-    gate = _gate(approvals, found, any(hook.owner.lends_tools for hook in hooks_of(hooks, "wrap_model_call")))
+    around: list[Any] = problems.of(partial(hooks_of, hooks, "wrap_model_call"), [])
+    gate = problems.of(partial(_gate, approvals, found, any(hook.owner.lends_tools for hook in around)))
     if gate is not None:
         hooks.append(gate)
     for each in hooks:
-        each.check(found)
-    strategy = strategy_of(response_format, chat)
+        problems.of(partial(each.check, found))
+    strategy = problems.of(partial(strategy_of, response_format, chat))
     if isinstance(strategy, ToolStrategy):
         for shape in strategy.shapes:
             if shape in found:
-                raise DuplicateTool(
-                    f"The response_format {shape!r} has the name of a tool: {found[shape].origin}.",
-                    hint="Rename the tool or the schema.",
+                problems.add(
+                    DuplicateTool(
+                        f"The response_format {shape!r} has the name of a tool: {found[shape].origin}.",
+                        hint="Rename the tool or the schema.",
+                    )
                 )
     system: Any = system_prompt
     if isinstance(system_prompt, str):
         system = SystemMessage(system_prompt)
     elif callable(system_prompt):
         system = callee(system_prompt, cheap=True)
+    problems.settle(name)
     setup = Setup(
         name=name,
         model=chat,
@@ -193,23 +205,59 @@ def _reader(found: Mapping[str, Any], limits: AgentLimits) -> Any:
     return artifact_reader()
 
 
-def _check_kinds(tools: Any, budget: Any, limits: Any, on_tool_error: Any, state_schema: Any) -> None:
-    """Refuse arguments of the wrong kind where they are given."""
-    if tools is not None and (isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable)):
-        raise InvalidInput(f"tools={tools!r:.100} is not a list.", hint="Pass a list: tools=[...].")
-    if budget is not None and not isinstance(budget, Budget):
-        raise InvalidInput(f"budget={budget!r:.100} is not a Budget.", hint="Pass Budget(model_calls=...).")
-    if limits is not None and not isinstance(limits, AgentLimits):
-        raise InvalidInput(f"limits={limits!r:.100} is not AgentLimits.", hint="Pass AgentLimits(max_repairs=...).")
-    if on_tool_error not in ("default", "message", "raise") and not callable(on_tool_error):
-        raise InvalidInput(
-            f"on_tool_error={on_tool_error!r:.100}.", hint='It is "default", "message", "raise" or a function.'
-        )
-    if state_schema is not None and not is_typeddict(state_schema):
-        raise InvalidInput(
-            f"state_schema={state_schema!r:.100} is not a TypedDict.",
+def _wrong_kinds(given: Mapping[str, Any]) -> Iterator[InvalidInput]:
+    """The arguments that are of the wrong kind."""
+
+    def wrong(name: str, hint: str) -> InvalidInput:
+        return InvalidInput(f"{name}={given[name]!r:.100}.", hint=hint)
+
+    for name, of in (("tools", "tools"), ("interrupt_before", "names"), ("interrupt_after", "names")):
+        value = given[name]
+        if value is not None and value not in ("*", "All") and not _is_list(value):
+            yield InvalidInput(f"{name}={value!r:.100} is not a list.", hint=f"Pass a list of {of}: {name}=[...].")
+    for name, kind, hint in (
+        ("budget", Budget, "a Budget"),
+        ("limits", AgentLimits, "AgentLimits"),
+    ):
+        if given[name] is not None and not isinstance(given[name], kind):
+            yield InvalidInput(f"{name}={given[name]!r:.100} is not {hint}.", hint=f"Pass {kind.__name__}(...).")
+    if given["on_tool_error"] not in ("default", "message", "raise") and not callable(given["on_tool_error"]):
+        yield wrong("on_tool_error", 'It is "default", "message", "raise" or a function.')
+    if given["state_schema"] is not None and not is_typeddict(given["state_schema"]):
+        yield InvalidInput(
+            f"state_schema={given['state_schema']!r:.100} is not a TypedDict.",
             hint="Derive it: class MyState(AgentState): user_id: str",
         )
+    if given["context_schema"] is not None and not isinstance(given["context_schema"], type):
+        yield wrong("context_schema", "Pass a class: a dataclass, a TypedDict or a pydantic model.")
+    system = given["system_prompt"]
+    if system is not None and not isinstance(system, (str, SystemMessage)) and not callable(system):
+        yield wrong("system_prompt", "Pass a text, a SystemMessage, or a function of the runtime that gives one.")
+    if given["store"] is not None and not hasattr(given["store"], "search"):
+        yield wrong("store", "Pass a store such as InMemoryStore() or SqliteStore(path).")
+    if given["done"] is not None and not callable(given["done"]):
+        yield wrong("done", "Pass a function of the state: True accepts the answer, a text says what is missing.")
+    if given["name"] is not None and (not isinstance(given["name"], str) or not given["name"]):
+        yield wrong("name", "Pass a text, or leave it out.")
+    for name in ("model_retry", "tool_retry"):
+        value = given[name]
+        if isinstance(value, bool) or not isinstance(value, (int, AgentMiddleware, NoneType)):
+            yield wrong(name, "Pass a number of retries (0: none), or a middleware.")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, Mapping))
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list as it was given; nothing where another complaint is about it."""
+    return list(value) if _is_list(value) else []
+
+
+def _tools_of(middleware: AgentMiddleware) -> list[Any]:
+    if not _is_list(middleware.tools):
+        raise InvalidInput(f"{middleware.name}.tools is {middleware.tools!r:.100}, not a list.", hint="tools = [...]")
+    return list(middleware.tools)
 
 
 def _model(model: Any) -> Any:
@@ -241,6 +289,10 @@ def _gate(approvals: Approvals, tools: Mapping[str, Any], lends: bool) -> HumanI
         raise InvalidInput(
             f"approvals={approvals!r}.", hint='It is "off", "destructive", "all", a list of tool names, or a dict.'
         )
+    elif not isinstance(approvals, Iterable):
+        raise InvalidInput(
+            f"approvals={approvals!r:.100}.", hint='It is "off", "destructive", "all", a list of tool names, or a dict.'
+        )
     else:
         chosen = dict.fromkeys(approvals, True)
     rule = str(approvals) if lends and approvals in ("all", "destructive") else None
@@ -268,13 +320,13 @@ def _second_tries(
         made.append(ModelFallbackMiddleware(*fallbacks))
     if isinstance(model_retry, AgentMiddleware):
         made.append(model_retry)
-    elif model_retry:
+    elif model_retry and type(model_retry) is int:
         from runwell.agents.middleware.model_retry import ModelRetryMiddleware
 
         made.append(ModelRetryMiddleware(max_retries=model_retry))
     if isinstance(tool_retry, AgentMiddleware):
         made.append(tool_retry)
-    elif tool_retry != 0:
+    elif tool_retry is None or (type(tool_retry) is int and tool_retry != 0):
         safe = [name for name, tool in tools.items() if getattr(tool, "idempotent", None)]
         if tool_retry is not None or safe:
             from runwell.agents.middleware.tool_retry import ToolRetryMiddleware
@@ -288,18 +340,24 @@ def _second_tries(
 
 def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
     names: set[str] = set()
+    if not _is_list(given):
+        raise InvalidInput(f"middleware={given!r:.100} is not a list.", hint="Pass a list: middleware=[...].")
+    given = list(given)
     for each in given:
         if not isinstance(each, AgentMiddleware):
             raise InvalidInput(
                 f"middleware holds {each!r:.200}, which is not a middleware.",
                 hint="Pass instances of AgentMiddleware, or functions decorated with @before_model, @wrap_tool_call, …",
             )
+        called: Any = each.name
+        if not isinstance(called, str) or not called:
+            raise InvalidInput(f"{type(each).__name__} has the name {each.name!r}.", hint="A name is a text.")
         if each.name in names:
             raise InvalidInput(
                 f"Two middlewares are called {each.name!r}.", hint="Give one another name (its `name` property)."
             )
         names.add(each.name)
-    return list(given)
+    return given
 
 
 def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -> StateGraph[Any]:
@@ -358,13 +416,27 @@ def _hints(schema: type) -> dict[str, Any]:
     return get_type_hints(schema, include_extras=True)
 
 
+def _plain(hint: Any) -> Any:
+    """An annotation without the word whether the key must be there."""
+    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
+
+
 def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:
     """The state's keys with their annotations: the agent's own, the middlewares', the caller's."""
     keys: dict[str, Any] = {}
+    origin: dict[str, tuple[type, Any]] = {}
     for schema in (AgentState, *(each.state_schema for each in setup.middleware), state_schema):
         if schema is None:
             continue
-        keys.update(_hints(schema))
+        for key, hint in _hints(schema).items():
+            first = origin.setdefault(key, (schema, hint))
+            if _plain(hint) != _plain(first[1]) and first[0] is not AgentState:
+                raise InvalidInput(
+                    f"{first[0].__qualname__} and {schema.__qualname__} mean different things by the state's key "
+                    f"{key!r}: {first[1]!r:.100} and {hint!r:.100}.",
+                    hint="Rename it in one of them, or declare it alike.",
+                )
+            keys[key] = hint
     for name in PRIVATE:
         keys.pop(name, None)
     return keys
@@ -393,14 +465,24 @@ def _on_input(setup: Setup, kept: Sequence[str], anew: Sequence[str]) -> Callabl
                 hint='Pass {"messages": [{"role": "user", "content": "..."}]}.',
             )
         answered = {message.tool_call_id for message in new if isinstance(message, ToolMessage)}
-        missing = [answer for answer in abandoned_answers(history) if answer.tool_call_id not in answered]
+        finished = [write for record in run.records.values() if record.done for write in record.writes]
+        kept_answers = {
+            message.tool_call_id: message
+            for channel, value in finished
+            if channel == "messages"
+            for message in _as_list(value)
+            if isinstance(message, ToolMessage)
+        }
+        missing = [each for each in abandoned_answers(history, kept_answers) if each.tool_call_id not in answered]
         if new or missing:
             given["messages"] = [*missing, *new]
         given["ledger"], given["spent"] = {}, Overwrite({})
         for name in ("structured_response", "stopped", *anew):
             if values.get(name) is not None:
                 given[name] = None
-        return list(given.items())
+        # what calls that finished changed beside their answers is kept with these
+        known = run.graph.channels.keys() - {"messages", "ledger", "spent"}
+        return [*((name, value) for name, value in finished if kept_answers and name in known), *given.items()]
 
     return on_input
 

@@ -41,10 +41,16 @@ def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     return found
 
 
-def abandoned_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """An error for each open call of a run that did not finish, so that a new input finds a valid history."""
+def abandoned_answers(
+    messages: Sequence[BaseMessage], kept: Mapping[str, ToolMessage] | None = None
+) -> list[ToolMessage]:
+    """An answer for each open call of a run that did not finish, so that a new input finds a valid history.
+
+    `kept` are the answers, by call id, of calls that had finished beside those that did not; others get an error.
+    """
     return [
-        ToolMessage(
+        (kept or {}).get(call["id"])
+        or ToolMessage(
             "This call was not finished: the run was interrupted before it had a result.",
             tool_call_id=call["id"],
             name=call["name"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from runwell.errors import BudgetExceeded, InvalidInput
+from runwell.schemas.arguments import check_fields
 
 if TYPE_CHECKING:
     from runwell.models.prices import Prices
@@ -38,6 +39,7 @@ class Budget:
     prices: Prices | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in LIMITS:
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -99,6 +101,7 @@ class AgentLimits:
     overflow: Literal["error", "trim", "summarize"] = "error"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("max_repairs", "max_answers", "max_sent_back"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"AgentLimits({name}={getattr(self, name)!r}) is negative.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any
 
 from runwell.agents.cut_results import newly_cut
@@ -17,6 +18,7 @@ from runwell.agents.structured_output import (
     ProviderStrategy,
     StructuredOutputValidationError,
     ToolStrategy,
+    strategy_of,
 )
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, CallHook, Now, flow
@@ -29,6 +31,7 @@ from runwell.errors import (
 )
 from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
+from runwell.messages.convert import convert_to_messages
 from runwell.messages.history import fresh_reply_id
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from runwell.messages.validity import require_valid_history
@@ -93,13 +96,14 @@ class _Turn:
     that was made again are forgotten. `lent` are tools offered that are not the agent's.
     """
 
-    __slots__ = ("asked", "extra", "history", "ledger", "lent", "meter", "setup")
+    __slots__ = ("asked", "extra", "history", "ledger", "lent", "meter", "setup", "strategy")
 
     def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
         self.history = history
         self.setup = setup
         self.ledger = ledger
         self.meter = meter
+        self.strategy = setup.response_format
         self.asked = 0
         self.lent: dict[str, Any] = {}
         self.extra: dict[int, list[Any]] = {}
@@ -123,11 +127,12 @@ async def _request(setup: Setup, task: Task, tools: list[Any]) -> ModelRequest:
     if isinstance(system, Callee):
         made = await Call(system, task.runtime)
         system = SystemMessage(made) if isinstance(made, str) else made
+    hooked = any(hook.flow is None for hook in setup.hooks["wrap_model_call"])  # what is theirs to change is a copy
     return ModelRequest(
         model=setup.model,
-        messages=task.values["messages"],
+        messages=list(task.values["messages"]) if hooked else task.values["messages"],
         system_message=system,
-        tools=tools,
+        tools=list(tools) if hooked else tools,
         response_format=setup.response_format,
         state=task.values,
         runtime=task.runtime,
@@ -165,6 +170,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         over = meter.reached(await Now())
         if over is not None:
             raise over
+    request = _checked(turn, request)
     messages = request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
@@ -191,6 +197,51 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     if turn.setup.guards and hasattr(model, "update"):
         turn.extra[len(turn.setup.hooks["wrap_model_call"])] = [model.update()]
     return ModelResponse([reply])
+
+
+def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:
+    """The request as the hooks leave it, if it can be sent. The answer is judged by the format that it asks for."""
+    setup = turn.setup
+    changes: dict[str, Any] = {}
+    problems: list[str] = []
+    tools: Any = request.tools
+    if tools is not setup.offered and tools is not setup.offered_after_cut:
+        if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+            problems.append(f"tools={tools!r:.100} is not a list")
+        else:
+            tools = list(tools)
+            usual = (setup.offered, setup.offered_after_cut)
+            changes["tools"] = next((known for known in usual if _same(tools, known)), tools)
+    messages: Any = request.messages
+    if messages is not turn.history:
+        messages = messages if isinstance(messages, list) else convert_to_messages(messages)
+        changes["messages"] = turn.history if _same(messages, turn.history) else messages
+    if not hasattr(request.model, "bind_tools") and not hasattr(request.model, "invoke"):
+        problems.append(f"model={request.model!r:.100} is not a chat model")
+    settings: Any = request.model_settings
+    if not isinstance(settings, Mapping):
+        problems.append(f"model_settings={settings!r:.100} is not a dict")
+    system: Any = request.system_message
+    if system is not None and not isinstance(system, SystemMessage):
+        if isinstance(system, str):
+            changes["system_message"] = SystemMessage(system)
+        else:
+            problems.append(f"system_message={system!r:.100} is not a SystemMessage")
+    if problems:
+        raise InvalidInput(
+            f"A wrap_model_call hook gave its handler a request that cannot be sent: {'; '.join(problems)}.",
+            hint="Look at what it gives to request.override(...).",
+        )
+    wanted: Any = request.response_format
+    turn.strategy = strategy_of(wanted, request.model)
+    if turn.strategy is not wanted:
+        changes["response_format"] = turn.strategy
+    return request.override(**changes) if changes else request
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
 def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
@@ -248,6 +299,11 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     """The state's update from what the model said: the reply, answers to calls that will not run, what is used up."""
     setup, ledger = turn.setup, turn.ledger
     *before, reply = response.result
+    if before and (lost := _unanswered(before)):
+        raise InvalidUpdateError(
+            f"A wrap_model_call hook gave a message with the calls {lost} before the last one: nothing would run them.",
+            hint="Only the last message of a ModelResponse may ask for tools; put ToolMessages after the others.",
+        )
     if not isinstance(reply, AIMessage):
         return {"messages": response.result, "ledger": {**ledger, "checked": True}}
     given_id = reply.id
@@ -255,7 +311,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     heard = watched()
     if heard and reply.id != given_id and given_id is not None:
         record_decision("B3", reply.id, f"the id {given_id!r} is another message's", "code")
-    strategy = setup.response_format
+    strategy = turn.strategy
     shapes = strategy.shapes if isinstance(strategy, ToolStrategy) else {}
     calls = [call for call in reply.tool_calls if call["name"] not in shapes]
     told: list[BaseMessage] = [_malformed(call) for call in reply.invalid_tool_calls]
@@ -302,6 +358,13 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
             if call["name"] in asked:
                 setup.lent.remember(task.run, str(call["id"]), asked[call["name"]])
     return {**update, "messages": [*before, reply, *told], "ledger": ledger}
+
+
+def _unanswered(messages: list[BaseMessage]) -> list[str | None]:
+    """The ids of calls in these messages that none of them answers."""
+    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    asked = [call["id"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
+    return [each for each in asked if each not in answered]
 
 
 def _malformed(call: Any) -> ToolMessage:

@@ -56,6 +56,17 @@ class ToolStrategy(Generic[T]):
     def __post_init__(self) -> None:
         if self.on_mixed not in ("finish", "continue", "reject"):
             raise InvalidInput(f"on_mixed={self.on_mixed!r}.", hint='It is "finish", "continue" or "reject".')
+        if self.tool_choice not in ("any", "auto"):
+            raise InvalidInput(f"tool_choice={self.tool_choice!r}.", hint='It is "any" or "auto".')
+        rule: Any = self.handle_errors
+        kinds = rule if isinstance(rule, tuple) else (rule,) if isinstance(rule, type) else ()
+        if not (isinstance(rule, (bool, str)) or kinds or callable(rule)) or not all(
+            isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+        ):
+            raise InvalidInput(
+                f"handle_errors={rule!r:.100}.", hint="It is True, False, a text, exception classes or a function."
+            )
+        _check_schema(self.schema)
         from runwell.schemas.structured import StructuredSchema
 
         members = get_args(self.schema) if get_origin(self.schema) in (Union, UnionType) else (self.schema,)
@@ -103,6 +114,7 @@ class ProviderStrategy(Generic[T]):
     shape: StructuredSchema = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        _check_schema(self.schema)
         from runwell.schemas.structured import StructuredSchema
 
         self.shape = StructuredSchema(self.schema)
@@ -120,6 +132,18 @@ class AutoStrategy(Generic[T]):
     """The provider's structured output where the model's profile says it has one, a tool otherwise."""
 
     schema: Any
+
+
+_STRATEGIES = (ToolStrategy, ProviderStrategy, AutoStrategy)
+
+
+def _check_schema(schema: Any) -> None:
+    """Refuse what is easily written in the place of a schema and would pass for one."""
+    if schema is None or schema in _STRATEGIES or isinstance(schema, _STRATEGIES):
+        raise InvalidInput(
+            f"{getattr(schema, '__name__', None) or repr(schema)} is not the schema of an answer.",
+            hint="Pass a pydantic model, a dataclass, a TypedDict or a JSON schema: ToolStrategy(MyAnswer).",
+        )
 
 
 ResponseFormat = ToolStrategy[Any] | ProviderStrategy[Any] | AutoStrategy[Any]

@@ -114,7 +114,7 @@ def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
     if watched():
         record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
     return ToolMessage(
-        f"There is no tool {call['name']!r}{nearest(call['name'], own)}. Available tools: {names}.",
+        f"There is no tool {call['name']!r}{nearest(call['name'], own).replace('?', '')}. Available tools: {names}.",
         tool_call_id=call["id"],
         name=call["name"],
         status="error",

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from runwell.errors import InvalidInput, MissingExtra
+from runwell.schemas.arguments import check_fields
 
 __all__ = ["Price", "Prices", "has_price", "price_of", "price_table"]
 
@@ -26,6 +27,7 @@ class Price:
     cached_input: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("input", "output", "cached_input"):
             value = getattr(self, name)
             if value is not None and value < 0:

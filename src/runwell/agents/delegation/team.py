@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, Required, TypedDict, get_type_hints
 
 from runwell.agents.limits import Budget
@@ -64,6 +64,8 @@ class TeamGraph(StateGraph[Any]):
 def check_members(agents: Sequence[Any], owner: str) -> dict[str, Any]:
     """The agents by name. Raises InvalidInput for what cannot be a member."""
     found: dict[str, Any] = {}
+    if isinstance(agents, (str, Mapping)) or not isinstance(agents, Iterable):
+        raise InvalidInput(f"{owner} was given {agents!r:.100}, not a list.", hint="Pass a list of agents.")
     for each in agents:
         name = getattr(each, "name", None)
         if not hasattr(each, "run_nested"):

@@ -20,6 +20,7 @@ from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.graph.interrupts import interrupt, record
 from runwell.messages.message import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
+from runwell.schemas.arguments import checked_arguments
 
 if TYPE_CHECKING:
     from runwell.ports.seat import Held, Holder
@@ -93,6 +94,7 @@ class AutoModeMiddleware(HumanInTheLoopMiddleware):
 
     state_schema = AutoModeState
 
+    @checked_arguments
     def __init__(
         self,
         model: Any = None,

@@ -15,6 +15,7 @@ from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import check_fields, checked_arguments
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 
@@ -49,6 +50,7 @@ class ClearToolUsesEdit:
     placeholder: str = "[cleared]"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.trigger < 1:
             raise InvalidInput(f"ClearToolUsesEdit(trigger={self.trigger!r}).", hint="Use at least 1 token.")
         if self.keep < 0 or self.clear_at_least < 0:
@@ -112,6 +114,7 @@ class ContextEditingMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         edits: Sequence[ContextEdit] | None = None,

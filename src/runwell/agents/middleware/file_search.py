@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 from runwell.tools.decorator import tool
 from runwell.tools.files.root import RootFolder
 from runwell.tools.files.search import OutputMode, search_in
@@ -31,6 +32,7 @@ class FilesystemFileSearchMiddleware(AgentMiddleware):
     Needs `pip install "runwell[files]"`. Seats: D20 (what is inside the folder), D21 (what is searched).
     """
 
+    @checked_arguments
     def __init__(
         self,
         *,

@@ -12,6 +12,7 @@ from runwell.errors import GraphInterrupt, InvalidInput, nearest
 from runwell.graph.interrupts import interrupt, record
 from runwell.messages.message import AIMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
+from runwell.schemas.arguments import checked_arguments
 
 if TYPE_CHECKING:
     from runwell.ports.seat import Held
@@ -57,6 +58,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     is told.
     """
 
+    @checked_arguments
     def __init__(
         self,
         interrupt_on: Mapping[str, bool | InterruptOnConfig],
@@ -75,10 +77,21 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
                         f"{nearest(key, InterruptOnConfig.__annotations__)}.",
                         hint=f"Keys are {sorted(InterruptOnConfig.__annotations__)}.",
                     )
-            allowed = config.get("allowed_decisions", list(DECISIONS))
-            if not allowed or any(decision not in DECISIONS for decision in allowed):
+            allowed: Any = config.get("allowed_decisions", list(DECISIONS))
+            if not allowed or isinstance(allowed, str) or any(decision not in DECISIONS for decision in allowed):
                 raise InvalidInput(
                     f"interrupt_on[{name!r}] allows {allowed!r}.", hint=f"Choose among {', '.join(DECISIONS)}."
+                )
+            if not callable(config.get("when", callable)):
+                raise InvalidInput(
+                    f"interrupt_on[{name!r}] has when={config['when']!r:.100}.",
+                    hint="It is a function of a ToolCallRequest.",
+                )
+            described = config.get("description", "")
+            if not isinstance(described, str) and not callable(described):
+                raise InvalidInput(
+                    f"interrupt_on[{name!r}] has description={described!r:.100}.",
+                    hint="It is a text, or a function of (tool_call, state, runtime).",
                 )
             self.interrupt_on[name] = config
         self.description_prefix = description_prefix

@@ -15,6 +15,7 @@ from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import HumanMessage, ToolMessage
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["LLMToolEmulator"]
 
@@ -36,6 +37,7 @@ class LLMToolEmulator(AgentMiddleware):
     Seats: E13 (what the agent observes).
     """
 
+    @checked_arguments
     def __init__(self, *, tools: Sequence[Any] | None = None, model: Any = None) -> None:
         if model is None:
             raise InvalidInput("LLMToolEmulator was given no model.", hint="Pass the model that makes results up.")

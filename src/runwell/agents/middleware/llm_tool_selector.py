@@ -19,6 +19,7 @@ from runwell.messages.message import HumanMessage, SystemMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["LLMToolSelectorMiddleware", "ToolSelectionState"]
 
@@ -49,6 +50,7 @@ class LLMToolSelectorMiddleware(AgentMiddleware):
 
     state_schema = ToolSelectionState
 
+    @checked_arguments
     def __init__(
         self,
         *,

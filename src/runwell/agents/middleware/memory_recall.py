@@ -18,6 +18,7 @@ from runwell.messages.transcript import get_buffer_string
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
 from runwell.ports.store import SearchItem
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["MemoryRecallMiddleware"]
 
@@ -59,6 +60,7 @@ class MemoryRecallMiddleware(AgentMiddleware):
     Seats: I1 (what is kept beyond the conversation), B2 (what the model sees).
     """
 
+    @checked_arguments
     def __init__(
         self,
         namespace: Sequence[str] | Callable[[Any], Any] | None = None,

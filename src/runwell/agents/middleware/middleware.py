@@ -151,6 +151,18 @@ def _written(owner: AgentMiddleware, name: str) -> Any:
     return getattr(owner, name) if own else None
 
 
+def _takes_two(hook: Any) -> bool:
+    """Whether a hook can be called with two arguments. What is not a plain function is left alone."""
+    function = getattr(hook, "__func__", hook)
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        return True
+    most = code.co_argcount - hasattr(hook, "__self__")
+    if len(function.__kwdefaults__ or ()) < code.co_kwonlyargcount:
+        return False
+    return most - len(function.__defaults__ or ()) <= 2 and (most >= 2 or bool(code.co_flags & 0x04))
+
+
 @lru_cache(maxsize=2048)
 def _has_own(cls: Any, name: str) -> bool:
     """Whether a class of middleware has a hook that is not the base's. What `__getattr__` makes up is not asked for."""
@@ -165,6 +177,13 @@ def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Hook]:
         plain, twin = _written(owner, name), _written(owner, f"a{name}")
         if plain is None and twin is None:
             continue
+        for hook in (plain, twin):
+            if hook is not None and not _takes_two(hook):
+                arguments = "state, runtime" if name in HOOKS else "request, handler"
+                raise InvalidInput(
+                    f"{owner.name}.{getattr(hook, '__name__', name)} cannot be called with ({arguments}).",
+                    hint=f"Write it as {name}({arguments}).",
+                )
         sync, aio = (None, plain) if plain is not None and is_async(plain) else (plain, None)
         jumps = tuple(getattr(plain or twin, "__runwell_can_jump_to__", ()))
         made = plain if is_flow(plain) else None

@@ -11,6 +11,7 @@ from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ModelCallLimitExceededError", "ModelCallLimitMiddleware", "ModelCallLimitState", "positive_limits"]
 
@@ -48,6 +49,7 @@ class ModelCallLimitMiddleware(AgentMiddleware):
 
     state_schema = ModelCallLimitState
 
+    @checked_arguments
     def __init__(
         self,
         *,

@@ -19,6 +19,7 @@ from runwell.errors import (
 )
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ModelFallbackMiddleware", "another_may_do"]
 
@@ -43,6 +44,7 @@ class ModelFallbackMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(self, first_model: Any, *additional_models: Any, on: RetryOn = another_may_do) -> None:
         self.models = as_models([first_model, *additional_models], self.name)
         self._on = one_of(on, "on")

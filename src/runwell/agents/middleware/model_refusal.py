@@ -14,6 +14,7 @@ from runwell.errors import InvalidInput, ModelRefusalError
 from runwell.messages.message import AIMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ModelRefusalMiddleware", "is_refusal"]
 
@@ -45,6 +46,7 @@ class ModelRefusalMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         *models: Any,

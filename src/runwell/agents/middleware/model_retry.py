@@ -13,6 +13,7 @@ from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ModelRetryMiddleware"]
 
@@ -33,6 +34,7 @@ class ModelRetryMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         *,

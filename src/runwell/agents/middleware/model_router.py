@@ -16,6 +16,7 @@ from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import check_fields, checked_arguments
 
 __all__ = ["ModelChoice", "ModelRouterMiddleware"]
 
@@ -39,6 +40,7 @@ class ModelChoice:
     _when: Callee[Any] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         self.model = as_model(self.model)
         if self.max_input_tokens is None:
             self.max_input_tokens = (getattr(self.model, "profile", None) or {}).get("max_input_tokens")
@@ -64,6 +66,7 @@ class ModelRouterMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         choices: Sequence[ModelChoice | Any],

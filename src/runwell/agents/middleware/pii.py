@@ -20,6 +20,7 @@ from runwell.effects import flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["PIIMiddleware", "PIIState"]
 
@@ -59,6 +60,7 @@ class PIIMiddleware(AgentMiddleware):
 
     state_schema = PIIState
 
+    @checked_arguments
     def __init__(
         self,
         pii_type: str | Sequence[str],

@@ -21,6 +21,7 @@ from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 from runwell.tools.provider_tool import ProviderTool
 
 __all__ = ["PromptCachingMiddleware"]
@@ -46,6 +47,7 @@ class PromptCachingMiddleware(AgentMiddleware):
     Seats: B2 (what the model sees: the same, marked), I2 (what is known about the model).
     """
 
+    @checked_arguments
     def __init__(
         self,
         type: Literal["ephemeral"] = "ephemeral",

@@ -22,6 +22,7 @@ from runwell.effects import flow
 from runwell.errors import InvalidInput
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.provider_tool import ProviderTool
 
@@ -53,6 +54,7 @@ class ProviderToolSearchMiddleware(AgentMiddleware):
     Seats: B5 (full toolbox or selection), A8 (which tools run at the provider).
     """
 
+    @checked_arguments
     def __init__(
         self,
         *,

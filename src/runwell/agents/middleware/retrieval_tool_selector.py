@@ -16,6 +16,7 @@ from runwell.errors import InvalidInput
 from runwell.messages.message import AIMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["RetrievalToolSelectorMiddleware"]
 
@@ -36,6 +37,7 @@ class RetrievalToolSelectorMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         *,

@@ -15,6 +15,7 @@ from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.runtime import CURRENT_TASK
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 from runwell.tools.sandbox.bubblewrap import BubblewrapPolicy
@@ -69,6 +70,7 @@ class ShellToolMiddleware(AgentMiddleware):
     Seats: D17 (what a command reaches), D18 (environment), D19 (limits).
     """
 
+    @checked_arguments
     def __init__(
         self,
         workspace_root: str | Path | None = None,

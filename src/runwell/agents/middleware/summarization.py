@@ -25,6 +25,7 @@ from runwell.messages.transcript import get_buffer_string
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["SummarizationMiddleware"]
 
@@ -68,6 +69,7 @@ class SummarizationMiddleware(AgentMiddleware):
 
     lends_tools = False
 
+    @checked_arguments
     def __init__(
         self,
         model: Any,

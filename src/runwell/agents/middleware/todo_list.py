@@ -15,6 +15,7 @@ from runwell.errors import InvalidInput
 from runwell.messages.message import ToolMessage
 from runwell.ports.command import Command
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 
@@ -58,6 +59,7 @@ class TodoListMiddleware(AgentMiddleware):
 
     state_schema = PlanningState
 
+    @checked_arguments
     def __init__(self, *, system_prompt: str = SYSTEM_PROMPT, tool_description: str = TOOL_DESCRIPTION) -> None:
         if not tool_description.strip():
             raise InvalidInput("tool_description is empty.", hint="The model needs to know what the tool is for.")

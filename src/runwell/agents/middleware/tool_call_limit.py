@@ -14,6 +14,7 @@ from runwell.errors import BudgetExceeded, InvalidInput
 from runwell.messages.message import AIMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ToolCallLimitExceededError", "ToolCallLimitMiddleware", "ToolCallLimitState"]
 
@@ -48,6 +49,7 @@ class ToolCallLimitMiddleware(AgentMiddleware):
 
     state_schema = ToolCallLimitState
 
+    @checked_arguments
     def __init__(
         self,
         *,

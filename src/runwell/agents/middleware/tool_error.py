@@ -14,6 +14,7 @@ from runwell.errors import InvalidInput, ToolError
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ToolErrorMiddleware"]
 
@@ -30,6 +31,7 @@ class ToolErrorMiddleware(AgentMiddleware):
     Seats: E3 (a tool raises).
     """
 
+    @checked_arguments
     def __init__(self, handle_tool_errors: Handle = True, *, tools: Sequence[Any] | None = None) -> None:
         if handle_tool_errors is False:
             raise InvalidInput("ToolErrorMiddleware(False) does nothing.", hint="Leave the middleware out.")

@@ -13,6 +13,7 @@ from runwell.effects import Call, flow
 from runwell.errors import InvalidInput
 from runwell.messages.message import ToolMessage
 from runwell.ports.seat import Held
+from runwell.schemas.arguments import checked_arguments
 
 __all__ = ["ToolRetryMiddleware"]
 
@@ -31,6 +32,7 @@ class ToolRetryMiddleware(AgentMiddleware):
     Seats: E7 (does the runtime retry a step).
     """
 
+    @checked_arguments
     def __init__(
         self,
         *,

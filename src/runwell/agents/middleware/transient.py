@@ -95,11 +95,18 @@ class Attempts:
                 await Sleep(pause)
 
 
+def name_of(tool: Any) -> Any:
+    """The name of a tool, or of a function that will become one."""
+    return getattr(tool, "name", None) or getattr(tool, "__name__", None)
+
+
 def chosen_tools(tools: Sequence[Any] | None, owner: str) -> frozenset[str] | None:
     """The names of the tools a middleware is for; None for all."""
     if tools is None:
         return None
-    names = frozenset(each if isinstance(each, str) else each.name for each in tools)
+    if strange := [each for each in tools if not isinstance(each if isinstance(each, str) else name_of(each), str)]:
+        raise InvalidInput(f"{owner}(tools=...) holds {strange[0]!r:.100}.", hint="Pass tools, or their names.")
+    names = frozenset(each if isinstance(each, str) else name_of(each) for each in tools)
     if not names:
         raise InvalidInput(f"{owner}(tools=[]) is for no tool.", hint="Leave `tools` out for all, or name some.")
     return names

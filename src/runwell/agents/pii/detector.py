@@ -199,7 +199,13 @@ def _checked(type: str, function: Callable[[str], Any]) -> Callable[[str], list[
 
     def find(text: str) -> list[PIIMatch]:
         found: list[PIIMatch] = []
-        for each in function(text) or ():
+        given = function(text) or ()
+        if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+            raise InvalidInput(
+                f"The detector for {type!r} gave {given!r:.200}.",
+                hint="It gives a list of matches: [(start, end), ...].",
+            )
+        for each in given:
             try:
                 start, end = (each["start"], each["end"]) if isinstance(each, Mapping) else (each[0], each[1])
                 fits = 0 <= start < end <= len(text)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from runwell.drivers.cancel import CANCEL
 from runwell.errors import InvalidInput, RunCancelled, ToolError
 from runwell.observe.run import record_decision, watched
+from runwell.schemas.arguments import check_fields
 from runwell.tools.files.ignoring import as_expression
 from runwell.tools.files.literal import required_literal
 from runwell.tools.files.ripgrep import find_ripgrep, sieve
@@ -43,6 +44,7 @@ class FileSearch:
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_installed()
         if self.max_results < 1 or not self.timeout > 0:
             raise InvalidInput(f"max_results={self.max_results!r}, timeout={self.timeout!r}", hint="Above 0, both.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from runwell.errors import InvalidInput, MissingExtra, ToolError
+from runwell.schemas.arguments import check_fields
 from runwell.tools.files.ignoring import IgnoreRules
 from runwell.tools.files.root import Located, RootFolder, read_in, shown
 
@@ -38,6 +39,7 @@ class SearchRules:
     max_file_size_mb: float = 10
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.max_file_size_mb > 0:
             raise InvalidInput(f"max_file_size_mb={self.max_file_size_mb!r}", hint="Megabytes, more than 0.")
 

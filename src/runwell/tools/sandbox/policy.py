@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from runwell.errors import InvalidInput
+from runwell.schemas.arguments import check_fields
 
 __all__ = ["Launch", "SandboxPolicy", "minimal_environment"]
 
@@ -47,6 +48,7 @@ class SandboxPolicy:
     name: ClassVar[str] = "sandbox"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("command_timeout", "startup_timeout", "termination_timeout"):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{type(self).__name__}: {name}={getattr(self, name)!r}", hint="Seconds, above 0.")

@@ -1,0 +1,47 @@
+"""What is wrong with the parts of an agent: everything in one error, and each as it was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from runwell.errors import InvalidInput, RunwellError
+
+__all__ = ["Problems"]
+
+T = TypeVar("T")
+
+
+class Problems:
+    """Collects errors while an agent is built. One is raised as it is; several as one that lists them."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[RunwellError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, error: RunwellError) -> None:
+        self._found.append(error)
+
+    def of(self, make: Callable[[], T], instead: Any = None) -> T:
+        """What `make()` gives; `instead` if it raises, so that the parts after it are looked at too."""
+        try:
+            return make()
+        except RunwellError as error:
+            self._found.append(error)
+            return instead  # type: ignore[no-any-return]  # nothing is made of it: `settle` raises
+
+    def settle(self, name: Any) -> None:
+        """Raise what was found."""
+        if not self._found:
+            return
+        first, *others = self._found
+        if not others:
+            raise first
+        kinds = {type(each) for each in self._found}
+        kind = kinds.pop() if len(kinds) == 1 and type(first).__init__ is RunwellError.__init__ else InvalidInput
+        lines = "".join(f"\n- {each.message}{f' {each.hint}' if each.hint else ''}" for each in self._found)
+        raise kind(f"Agent {name!r} cannot be built:{lines}", hint="Correct each of these.") from first
