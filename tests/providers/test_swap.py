@@ -84,6 +84,37 @@ def test_a_program_does_not_notice_its_vendor(colour: str) -> None:
         assert each == first, prefix
 
 
+@pytest.mark.parametrize("standard", [False, True], ids=["as it came", "standard blocks"])
+@pytest.mark.parametrize("prefix", DIALECTS)
+def test_a_conversation_that_one_vendor_began_goes_on_with_any(prefix: str, standard: bool) -> None:
+    found = [{"type": "web_search_result", "url": "https://w.example"}]
+    answer = AIMessage(
+        [
+            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+            {"type": "redacted_thinking", "data": "eA=="},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": found},
+            {"type": "text", "text": "It is sunny.", "citations": [{"type": "page_location", "cited_text": "x"}]},
+            {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "toolu_1"},
+        ]
+    )
+    if standard:
+        answer = AIMessage(answer.content_blocks)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    history = [HumanMessage([picture, "Weather?"]), answer, ToolMessage("3", tool_call_id="toolu_1")]
+    with WireServer(DIALECTS[prefix]) as wire:
+        wire.say("Yes.")
+        init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none").invoke([*history, HumanMessage("Sure?")])
+        asked, body = wire.asked, str(wire.last["body"])
+    assert asked.images == ["aGk="]
+    assert list(asked.calls.values()) == [("add", {"a": 1, "b": 2})]
+    assert list(asked.calls) == list(asked.results)
+    assert "It is sunny." in next(text for role, text in asked.turns if role == "assistant")
+    assert "https://w.example" in body
+    for kind in ("c2ln", "redacted_thinking", "server_tool_use", "server_tool_call", "page_location"):
+        assert (kind in body) == (prefix == "anthropic" and kind != "server_tool_call"), kind
+
+
 def test_the_table_of_what_each_can_do_is_of_today() -> None:
     spec = importlib.util.spec_from_file_location("provider_page", ROOT / "scripts" / "provider_page.py")
     assert spec is not None

@@ -13,6 +13,7 @@ from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.outputs import ChatGenerationChunk
 
@@ -21,9 +22,11 @@ __all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "usage_from_w
 _ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
 _ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
 
-# Blocks that the message carries elsewhere, or that this format has no place for and no need of.
+# Blocks that the message carries elsewhere, or that this format has no place for and no need of: thoughts, and calls
+# that another vendor ran. What those calls found is sent as text.
 _NOT_SENT = frozenset(
     {"tool_call", "tool_use", "invalid_tool_call", "tool_call_chunk", "reasoning", "thinking", "redacted_thinking"}
+    | {"server_tool_call", "server_tool_call_chunk", "server_tool_use", "mcp_tool_use"}
 )
 
 
@@ -111,14 +114,22 @@ def _parts(content: Any) -> Any:
     for block in content:
         if isinstance(block, str):
             parts.append({"type": "text", "text": block})
-        elif block.get("type") not in _NOT_SENT:
+        elif (block["value"] if _is_kept_whole(block) else block).get("type") not in _NOT_SENT:
             parts.append(_part(block))
     return parts
 
 
+def _is_kept_whole(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "non_standard" and isinstance(block.get("value"), Mapping)
+
+
 def _part(block: Mapping[str, Any]) -> dict[str, Any]:
     """A standard block as the format's own; anything else goes as it is, for the server to judge."""
+    if isinstance(block.get("source"), Mapping) or str(block.get("type")).endswith("_tool_result"):
+        block = dict(standard_block(block))  # another vendor's
     kind = block.get("type")
+    if kind == "server_tool_result":
+        return {"type": "text", "text": json_text(block.get("output"))}
     if kind in ("text", "output_text", "input_text"):
         return {"type": "text", "text": block.get("text", "")}
     if kind == "text-plain":
