@@ -9,9 +9,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from runwell.testing.killing import Program
 from runwell.testing.postgres import PostgresServer
+
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")  # how long an example takes says how busy the machine is
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

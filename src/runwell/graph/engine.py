@@ -6,12 +6,11 @@ by the pure planner.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runwell.effects import Call, Callee, Emit, Now, Outcome, RunTasks
+from runwell.effects import Call, Callee, Emit, Outcome, RunTasks
 from runwell.errors import (
     GraphDrained,
     GraphInterrupt,
@@ -19,33 +18,28 @@ from runwell.errors import (
     InvalidUpdateError,
     ParentCommand,
     Signal,
-    nearest,
 )
 from runwell.graph.calls import settled
 from runwell.graph.guard import guarded
 from runwell.graph.in_place import Watch
-from runwell.graph.lineage import LINEAGE
+from runwell.graph.keeping import Keeping
 from runwell.graph.nesting import leave
-from runwell.graph.node import Branch, Node
+from runwell.graph.node import Node
 from runwell.graph.opening import open_thread
-from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, plan_tasks, put_off
+from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tasks, put_off
 from runwell.graph.recorded import contents_of
-from runwell.graph.saver_calls import SaverCalls
-from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED, MessagesHandler
-from runwell.graph.task_stream import LOOKS_INSIDE, TELLS_SAVED, tell_saved, told
-from runwell.graph.updates import Seen, changed_only, no_task, node_writes
+from runwell.graph.routes import Routing
+from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
+from runwell.graph.task_stream import LOOKS_INSIDE, told
+from runwell.graph.updates import Seen, changed_only, node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
-from runwell.ports.command import END, Command, Interrupt, Send
+from runwell.ports.command import Command, Interrupt
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScope
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
-    from runwell.graph.compiled import CompiledStateGraph
-    from runwell.graph.node_cache import CacheCalls
-    from runwell.graph.schema import StateSchema
-    from runwell.ports.control import RunControl
 
 __all__ = ["Run", "Task"]
 
@@ -67,121 +61,10 @@ class Task:
         self.scope = scope
 
 
-class Run:
+class Run(Keeping, Routing):
     """One run of a graph, on one thread and namespace."""
 
-    __slots__ = (
-        "answer_in_process",
-        "answers",
-        "applied",
-        "asked",
-        "base",
-        "breaks_after",
-        "breaks_before",
-        "busy",
-        "cache",
-        "call",
-        "caller",
-        "can_pause",
-        "control",
-        "durability",
-        "fence",
-        "graph",
-        "head",
-        "hits",
-        "joins",
-        "limit",
-        "lineage",
-        "max_concurrency",
-        "memories",
-        "messages",
-        "metadata",
-        "modes",
-        "nested",
-        "next",
-        "ns",
-        "on_busy",
-        "origins",
-        "owned",
-        "pending",
-        "pick",
-        "picks",
-        "records",
-        "saver",
-        "shares",
-        "sink",
-        "step",
-        "stop",
-        "subgraphs",
-        "thread_id",
-        "token",
-        "unkept",
-        "values",
-        "watch",
-    )
-
-    def __init__(self, graph: CompiledStateGraph) -> None:
-        self.graph = graph
-        self.base: Runtime[Any] = Runtime()
-        self.saver: SaverCalls | None = None
-        self.thread_id: str | None = None
-        self.on_busy = "raise"
-        self.fence: int | None = None
-        """What the saver fences this run's saves with; a nested run in the same saver has the outer one's."""
-        self.ns = ""
-        self.pick: str | None = None
-        """The checkpoint the caller named, if any."""
-        self.values: dict[str, Any] = {}
-        self.next: list[PlannedTask] = []
-        self.joins: dict[str, list[str]] = {}
-        self.step = 0
-        self.head: str | None = None
-        self.records: dict[str, TaskRecord] = {}
-        self.answers: dict[str, tuple[Any, str | None]] = {}
-        self.answer_in_process: Callable[[Any], Any] | None = None
-        self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
-        """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
-        self.modes: frozenset[str] = frozenset()
-        self.sink: Callable[[Any], None] | None = None
-        self.limit = 1000
-        self.max_concurrency: int | None = None
-        self.breaks_before: frozenset[str] = frozenset()
-        self.breaks_after: frozenset[str] = frozenset()
-        self.durability = "sync"
-        self.metadata: dict[str, Any] = {}
-        self.messages: MessagesHandler | None = None
-        self.subgraphs = False
-        self.nested = False
-        """Called by a task of another run: `caller`. What follows is `nesting`'s."""
-        self.caller: Any = None
-        self.call: str | None = None
-        self.can_pause = True
-        self.shares: frozenset[str] = frozenset()
-        self.asked: str | None = None
-        self.picks: dict[str, str] = {}
-        self.origins: dict[tuple[str, str], str] = {}
-        self.memories: dict[str, tuple[int, str]] = {}
-        self.busy: set[str] = set()
-        self.lineage: list[list[str]] = []
-        self.pending: Commit | None = None
-        self.watch: Watch | None = None
-        self.unkept: list[TaskRecord] = []
-        self.cache: CacheCalls | None = graph.cache_calls
-        self.token = ""
-        self.hits: set[str] = set()
-        """Tasks whose results came out of the cache."""
-        self.control: RunControl | None = None
-        self.stop: int | None = None
-        """The number of the last step that the limit permits, once steps are taken."""
-        self.owned: dict[Any, Any] = {}
-        """What belongs to this run and ends with it, by whose it is."""
-
-    @property
-    def run_id(self) -> str:
-        """Names this run among all; for one inside another that is saved, the same when its task runs again."""
-        if not self.token:
-            self.token = os.urandom(8).hex()
-        return self.token
+    __slots__ = ()
 
     # -- the whole run
 
@@ -415,53 +298,6 @@ class Run:
                 await Emit(item)
             self.applied = None  # it may know messages from before they had ids
 
-    def _thread(self) -> str:
-        return f", thread {self.thread_id!r}" if self.thread_id else ""
-
-    def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
-        can_pause = self.can_pause and self.saver is not None
-        place = (self.thread_id, self.ns)
-        return TaskScope(planned.id, planned.node, runtime, place, self, can_pause, self.answer_in_process)
-
-    async def _keep(self, scope: TaskScope, record: TaskRecord) -> None:
-        """Keep how a task stands beside its checkpoint."""
-        if not record.done:
-            record.answers = list(scope.answers)
-            record.records = dict(scope.records)
-        if self.saver is None:
-            return
-        if self.durability == "sync":
-            await self._keep_now(record)
-        else:  # its checkpoint may not be on disk yet
-            if scope.calls is not None and not record.done:
-                mine = (f"{scope.task_id}:t", f"{scope.task_id}:b")
-                self.unkept.extend(call for id_, call in self.records.items() if id_.startswith(mine))
-            self.unkept.append(record)
-
-    async def keep_call(self, scope: TaskScope, record: TaskRecord) -> None:
-        """Keep how the call of a `@task` ended, as soon as it has; not of one left behind by a run that went on."""
-        if scope.runtime.execution_info.checkpoint_id != self.head:
-            return
-        self.records[record.task_id] = record
-        if self.saver is not None and self.durability == "sync":
-            await self.save_record(self.head, record)
-
-    async def _keep_now(self, record: TaskRecord) -> None:
-        assert self.saver is not None
-        if self.durability == "exit":
-            await self._settle()
-        self.records[record.task_id] = record
-        await self.save_record(self.head, record)
-
-    async def _settle(self) -> None:
-        """Save a commit that was put off."""
-        pending, self.pending = self.pending, None
-        if pending is not None:
-            await self._save(pending)
-            self.head = pending.id
-            if not TELLS_SAVED.isdisjoint(self.modes) and self.durability == "exit":
-                await tell_saved(self, pending)
-
     async def attempt(
         self,
         node: Node,
@@ -496,78 +332,10 @@ class Run:
             return result
         return dict(changed_only(self.graph.channels, state, result))
 
-    def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
-        """The state as `schema` shows it, with what is worked out for this step."""
-        if schema in self.graph.whole:
-            return dict(values)
-        return schema.view(values if not schema.managed else self.managed(values))
-
-    def managed(self, values: dict[str, Any]) -> dict[str, Any]:
-        """`values` with the graph's managed values as they are in this step."""
-        left = self.limit if self.stop is None else self.stop - self.step
-        return {**values, **{name: value.at(left) for name, value in self.graph.managed.items()}}
-
     async def finish(self, node: Node, result: Any, runtime: Runtime[Any], given: Any = None) -> list[Write]:
         """A return in a node's stead as writes, and where its conditional edges lead."""
         writes = node_writes(self.graph, node.name, result, Seen(given, self.values))
         return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
-
-    async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
-        """Writes of a node with where its conditional edges lead."""
-        if node.name not in self.graph.branches:
-            return writes
-        seen = self.values
-        if writes:
-            for name, _ in writes:
-                if name == JUMP:
-                    return writes
-            changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
-            seen = changed_values(seen, changes)
-            self.applied = (writes, changes, seen)
-        writes.extend(await self.branch_writes(node.name, seen, runtime))
-        return writes
-
-    async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
-        writes: list[Write] = []
-        for branch in self.graph.branches.get(source, ()):
-            called = branch.callee if not branch.wants else branch.bound(runtime)
-            chosen = await Call(called, self.view(self.graph.schema, values))
-            writes += [(ROUTE, target) for target in self._chosen(source, branch, chosen)]
-        return writes
-
-    def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
-        if type(chosen) is str:
-            mapped = chosen if branch.ends is None else branch.ends.get(chosen)
-            if mapped in self.graph.nodes:
-                return [mapped]
-        targets: list[str | Send] = []
-        for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
-            if isinstance(one, Send):
-                target: str | Send = one
-                name = one.node
-                if name not in self.graph.nodes:
-                    raise no_task(f"The conditional edge {branch.name!r} from {source!r}", name, self.graph.nodes)
-            else:
-                if one is None and branch.ends is None:
-                    raise InvalidUpdateError(
-                        f"The conditional edge {branch.name!r} from {source!r} chose None.",
-                        hint="Return a node, a Send, a list of these, or END to go nowhere.",
-                    )
-                mapped = one if branch.ends is None else branch.ends.get(one)
-                if mapped is None:
-                    raise InvalidUpdateError(
-                        f"The conditional edge {branch.name!r} from {source!r} chose {one!r}, not in its path map.",
-                        hint=f"It maps {list(branch.ends or ())}; add the case or return one of them.",
-                    )
-                target = name = mapped
-            if name != END and name not in self.graph.nodes:
-                raise InvalidUpdateError(
-                    f"The conditional edge {branch.name!r} from {source!r} chose {name!r}, which is not a node"
-                    f"{nearest(str(name), self.graph.nodes)}.",
-                    hint=f"Nodes are {sorted(self.graph.nodes)}, and END.",
-                )
-            targets.append(target)
-        return targets
 
     async def _nested(self, node: Node, planned: PlannedTask, scope: TaskScope) -> list[Write]:
         """A compiled graph as a node: in this run, in a namespace of its own; writes what it changed."""
@@ -612,114 +380,6 @@ class Run:
         if "values" in self.modes:
             await self._emit("values", self._output())
 
-    def _answered(self) -> dict[str, str]:
-        """Who answered the questions of the step that has ended, by question; the checkpoint after it says so."""
-        actors = {question: actor for question, (_, actor) in self.answers.items() if actor is not None}
-        if not self.nested:  # those inside share the answers, and their checkpoints come first
-            self.answers.clear()
-        return actors
-
-    async def with_joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
-        """`done`, with where conditional edges lead that look at the state after the whole step.
-
-        They are asked once for all of a node's tasks.
-        """
-        joint = self.graph.joint
-        if len(done) == 1:
-            node, writes = done[0]
-            return [(node, [*writes, *await self._joint_route(node, writes)])] if node in joint else done
-        routes: list[tuple[str, list[Write]]] = []
-        for node in dict.fromkeys(name for name, _ in done):
-            if node in joint:
-                together = [write for name, writes in done if name == node for write in writes]
-                routes.append((node, await self._joint_route(node, together)))
-        return [*done, *routes]
-
-    async def _joint_route(self, node: str, writes: list[Write]) -> list[Write]:
-        """Where a node's conditional edge leads, if none of its tasks jumped."""
-        jumps = [target for name, target in writes if name == JUMP]
-        if jumps:
-            if any(jump != jumps[0] for jump in jumps):
-                raise InvalidUpdateError(
-                    f"Tasks of node {node!r} jump to different places in one step: {jumps!r:.300}.",
-                    hint="Let only one of them jump, or all to the same place.",
-                )
-            return []
-        branch = self.graph.joint[node]
-        chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
-        return [(ROUTE, target) for target in self._chosen(node, branch, chosen)]
-
-    def check(self, changes: dict[str, tuple[Any, Any]], node: str) -> None:
-        """A step's changes as a Pydantic state takes them; its validators may change the values in `changes`."""
-        self.graph.schema.check(node, self.values, changes)
-
-    async def save_checkpoint(
-        self,
-        source: Any,
-        changes: dict[str, tuple[Any, Any]],
-        *,
-        ran: list[str] | None = None,
-        jumped: Sequence[str] = (),
-        actors: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        expect: str | None = None,
-        carry: bool = False,
-    ) -> None:
-        if self.saver is None:
-            return
-        if self.graph.untracked:
-            changes = {name: change for name, change in changes.items() if name not in self.graph.untracked}
-        now = await Now()
-        metadata = dict(self.metadata)
-        if ran:
-            metadata["ran"] = ran
-        if jumped:
-            metadata["jumped"] = list(jumped)
-        if actors:
-            metadata["actors"] = dict(actors)
-        if self.lineage:
-            metadata[LINEAGE] = self.lineage
-        commit = Commit(
-            id=f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
-            thread_id=self.thread_id or "",
-            ns=self.ns,
-            parent_id=parent or self.head,
-            expect_head=expect or self.head,
-            step=self.step,
-            created_at=now,
-            source=source,
-            changes=changes,
-            next=self.next,
-            joins=self.joins,
-            metadata=metadata,
-            fence=self.fence,
-        )
-        if self.durability == "exit":
-            previous, self.pending = self.pending, None
-            if previous is not None:
-                commit = _merged(previous, commit)
-            self.pending = commit
-            self.head = commit.expect_head
-        elif self.durability == "async":
-            self.pending = commit
-            self.head = commit.id
-        else:
-            await self._save(commit)
-            self.head = commit.id
-        if carry:
-            for record in self.records.values():
-                await self.save_record(commit.id, record)
-        if not TELLS_SAVED.isdisjoint(self.modes) and self.durability != "exit":
-            await tell_saved(self, commit)
-
-    async def _save(self, commit: Commit) -> None:
-        assert self.saver is not None
-        await self.saver.commit(commit)
-
-    async def save_record(self, checkpoint_id: str | None, record: TaskRecord) -> None:
-        assert self.saver is not None
-        await self.saver.save_task(self.thread_id, self.ns, checkpoint_id, record, self.fence)
-
     # -- breakpoints and streaming
 
     async def _paused(self) -> None:
@@ -728,27 +388,6 @@ class Run:
             await self._emit("updates", {INTERRUPT: ()})
         if self.nested:
             raise GraphInterrupt([])
-
-    async def _emit(self, mode: str, chunk: Any) -> None:
-        await Emit((self.ns, mode, chunk))
-
-    def _unfinished(self, mark: str, what: Any) -> dict[str, Any]:
-        """The output of a run that has not come to its end: the state so far, and why."""
-        return {**(self._output() if self.graph.output_is_state else {}), mark: what}
-
-    def _output(self) -> Any:
-        return self.graph.output_of(self.values)
-
-
-def _merged(first: Commit, second: Commit) -> Commit:
-    """Two commits as one, for durability "exit": only the last is saved, with all that changed."""
-    changes = dict(first.changes)
-    for name, (old, new) in second.changes.items():
-        changes[name] = (changes[name][0] if name in changes else old, new)
-    second.changes = changes
-    second.parent_id = first.parent_id
-    second.expect_head = first.expect_head
-    return second
 
 
 def _first(errors: list[BaseException]) -> BaseException:

@@ -15,6 +15,7 @@ from runwell.ports.saver import Commit, PlannedTask
 
 if TYPE_CHECKING:
     from runwell.graph.engine import Run
+    from runwell.graph.run_state import RunState
 
 __all__ = ["LOOKS_INSIDE", "TELLS_SAVED", "tell_saved", "told"]
 
@@ -58,7 +59,7 @@ async def _ended(
     await _tell(run, "task_result", {**facts, "interrupts": list(interrupts)})
 
 
-async def tell_saved(run: Run, commit: Commit) -> None:
+async def tell_saved(run: RunState, commit: Commit) -> None:
     """Stream the checkpoint that was saved, as `get_state` would show it."""
     parent = commit.parent_id
     facts: dict[str, Any] = {
@@ -72,7 +73,7 @@ async def tell_saved(run: Run, commit: Commit) -> None:
     await _tell(run, "checkpoint", facts)
 
 
-async def _tell(run: Run, what: str, facts: dict[str, Any]) -> None:
+async def _tell(run: RunState, what: str, facts: dict[str, Any]) -> None:
     mode = "checkpoints" if what == "checkpoint" else "tasks"
     if mode in run.modes:
         await Emit((run.ns, mode, facts))

@@ -1,0 +1,112 @@
+"""Where a node's conditional edges lead. Engine code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runwell.effects import Call
+from runwell.errors import (
+    InvalidUpdateError,
+    nearest,
+)
+from runwell.graph.node import Branch, Node
+from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values
+from runwell.graph.run_state import RunState
+from runwell.graph.updates import no_task
+from runwell.ports.command import END, Send
+from runwell.ports.runtime import Runtime
+
+__all__ = ["Routing"]
+
+
+class Routing(RunState):
+    """The part of a run that asks conditional edges."""
+
+    __slots__ = ()
+
+    async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
+        """Writes of a node with where its conditional edges lead."""
+        if node.name not in self.graph.branches:
+            return writes
+        seen = self.values
+        if writes:
+            for name, _ in writes:
+                if name == JUMP:
+                    return writes
+            changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
+            seen = changed_values(seen, changes)
+            self.applied = (writes, changes, seen)
+        writes.extend(await self.branch_writes(node.name, seen, runtime))
+        return writes
+
+    async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
+        writes: list[Write] = []
+        for branch in self.graph.branches.get(source, ()):
+            called = branch.callee if not branch.wants else branch.bound(runtime)
+            chosen = await Call(called, self.view(self.graph.schema, values))
+            writes += [(ROUTE, target) for target in self._chosen(source, branch, chosen)]
+        return writes
+
+    def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
+        if type(chosen) is str:
+            mapped = chosen if branch.ends is None else branch.ends.get(chosen)
+            if mapped in self.graph.nodes:
+                return [mapped]
+        targets: list[str | Send] = []
+        for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
+            if isinstance(one, Send):
+                target: str | Send = one
+                name = one.node
+                if name not in self.graph.nodes:
+                    raise no_task(f"The conditional edge {branch.name!r} from {source!r}", name, self.graph.nodes)
+            else:
+                if one is None and branch.ends is None:
+                    raise InvalidUpdateError(
+                        f"The conditional edge {branch.name!r} from {source!r} chose None.",
+                        hint="Return a node, a Send, a list of these, or END to go nowhere.",
+                    )
+                mapped = one if branch.ends is None else branch.ends.get(one)
+                if mapped is None:
+                    raise InvalidUpdateError(
+                        f"The conditional edge {branch.name!r} from {source!r} chose {one!r}, not in its path map.",
+                        hint=f"It maps {list(branch.ends or ())}; add the case or return one of them.",
+                    )
+                target = name = mapped
+            if name != END and name not in self.graph.nodes:
+                raise InvalidUpdateError(
+                    f"The conditional edge {branch.name!r} from {source!r} chose {name!r}, which is not a node"
+                    f"{nearest(str(name), self.graph.nodes)}.",
+                    hint=f"Nodes are {sorted(self.graph.nodes)}, and END.",
+                )
+            targets.append(target)
+        return targets
+
+    async def with_joint_routes(self, done: list[tuple[str, list[Write]]]) -> list[tuple[str, list[Write]]]:
+        """`done`, with where conditional edges lead that look at the state after the whole step.
+
+        They are asked once for all of a node's tasks.
+        """
+        joint = self.graph.joint
+        if len(done) == 1:
+            node, writes = done[0]
+            return [(node, [*writes, *await self._joint_route(node, writes)])] if node in joint else done
+        routes: list[tuple[str, list[Write]]] = []
+        for node in dict.fromkeys(name for name, _ in done):
+            if node in joint:
+                together = [write for name, writes in done if name == node for write in writes]
+                routes.append((node, await self._joint_route(node, together)))
+        return [*done, *routes]
+
+    async def _joint_route(self, node: str, writes: list[Write]) -> list[Write]:
+        """Where a node's conditional edge leads, if none of its tasks jumped."""
+        jumps = [target for name, target in writes if name == JUMP]
+        if jumps:
+            if any(jump != jumps[0] for jump in jumps):
+                raise InvalidUpdateError(
+                    f"Tasks of node {node!r} jump to different places in one step: {jumps!r:.300}.",
+                    hint="Let only one of them jump, or all to the same place.",
+                )
+            return []
+        branch = self.graph.joint[node]
+        chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
+        return [(ROUTE, target) for target in self._chosen(node, branch, chosen)]

@@ -1,0 +1,173 @@
+"""What a run knows of itself, and how it shows its state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from runwell.effects import Emit
+from runwell.graph.in_place import Watch
+from runwell.graph.plan import Write
+from runwell.graph.saver_calls import SaverCalls
+from runwell.graph.streaming import MessagesHandler
+from runwell.ports.runtime import Runtime, TaskScope
+from runwell.ports.saver import Commit, PlannedTask, TaskRecord
+
+if TYPE_CHECKING:
+    from runwell.graph.compiled import CompiledStateGraph
+    from runwell.graph.node_cache import CacheCalls
+    from runwell.graph.schema import StateSchema
+    from runwell.ports.control import RunControl
+
+__all__ = ["RunState"]
+
+
+class RunState:
+    """What one run of a graph carries along. Its parts are methods over it: `Keeping`, `Routing`, `Run`."""
+
+    __slots__ = (
+        "answer_in_process",
+        "answers",
+        "applied",
+        "asked",
+        "base",
+        "breaks_after",
+        "breaks_before",
+        "busy",
+        "cache",
+        "call",
+        "caller",
+        "can_pause",
+        "control",
+        "durability",
+        "fence",
+        "graph",
+        "head",
+        "hits",
+        "joins",
+        "limit",
+        "lineage",
+        "max_concurrency",
+        "memories",
+        "messages",
+        "metadata",
+        "modes",
+        "nested",
+        "next",
+        "ns",
+        "on_busy",
+        "origins",
+        "owned",
+        "pending",
+        "pick",
+        "picks",
+        "records",
+        "saver",
+        "shares",
+        "sink",
+        "step",
+        "stop",
+        "subgraphs",
+        "thread_id",
+        "token",
+        "unkept",
+        "values",
+        "watch",
+    )
+
+    def __init__(self, graph: CompiledStateGraph) -> None:
+        self.graph = graph
+        self.base: Runtime[Any] = Runtime()
+        self.saver: SaverCalls | None = None
+        self.thread_id: str | None = None
+        self.on_busy = "raise"
+        self.fence: int | None = None
+        """What the saver fences this run's saves with; a nested run in the same saver has the outer one's."""
+        self.ns = ""
+        self.pick: str | None = None
+        """The checkpoint the caller named, if any."""
+        self.values: dict[str, Any] = {}
+        self.next: list[PlannedTask] = []
+        self.joins: dict[str, list[str]] = {}
+        self.step = 0
+        self.head: str | None = None
+        self.records: dict[str, TaskRecord] = {}
+        self.answers: dict[str, tuple[Any, str | None]] = {}
+        self.answer_in_process: Callable[[Any], Any] | None = None
+        self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
+        """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
+        self.modes: frozenset[str] = frozenset()
+        self.sink: Callable[[Any], None] | None = None
+        self.limit = 1000
+        self.max_concurrency: int | None = None
+        self.breaks_before: frozenset[str] = frozenset()
+        self.breaks_after: frozenset[str] = frozenset()
+        self.durability = "sync"
+        self.metadata: dict[str, Any] = {}
+        self.messages: MessagesHandler | None = None
+        self.subgraphs = False
+        self.nested = False
+        """Called by a task of another run: `caller`. What follows is `nesting`'s."""
+        self.caller: Any = None
+        self.call: str | None = None
+        self.can_pause = True
+        self.shares: frozenset[str] = frozenset()
+        self.asked: str | None = None
+        self.picks: dict[str, str] = {}
+        self.origins: dict[tuple[str, str], str] = {}
+        self.memories: dict[str, tuple[int, str]] = {}
+        self.busy: set[str] = set()
+        self.lineage: list[list[str]] = []
+        self.pending: Commit | None = None
+        self.watch: Watch | None = None
+        self.unkept: list[TaskRecord] = []
+        self.cache: CacheCalls | None = graph.cache_calls
+        self.token = ""
+        self.hits: set[str] = set()
+        """Tasks whose results came out of the cache."""
+        self.control: RunControl | None = None
+        self.stop: int | None = None
+        """The number of the last step that the limit permits, once steps are taken."""
+        self.owned: dict[Any, Any] = {}
+        """What belongs to this run and ends with it, by whose it is."""
+
+    @property
+    def run_id(self) -> str:
+        """Names this run among all; for one inside another that is saved, the same when its task runs again."""
+        if not self.token:
+            self.token = os.urandom(8).hex()
+        return self.token
+
+    def _thread(self) -> str:
+        return f", thread {self.thread_id!r}" if self.thread_id else ""
+
+    def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
+        can_pause = self.can_pause and self.saver is not None
+        place = (self.thread_id, self.ns)
+        return TaskScope(planned.id, planned.node, runtime, place, self, can_pause, self.answer_in_process)
+
+    def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
+        """The state as `schema` shows it, with what is worked out for this step."""
+        if schema in self.graph.whole:
+            return dict(values)
+        return schema.view(values if not schema.managed else self.managed(values))
+
+    def managed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """`values` with the graph's managed values as they are in this step."""
+        left = self.limit if self.stop is None else self.stop - self.step
+        return {**values, **{name: value.at(left) for name, value in self.graph.managed.items()}}
+
+    def check(self, changes: dict[str, tuple[Any, Any]], node: str) -> None:
+        """A step's changes as a Pydantic state takes them; its validators may change the values in `changes`."""
+        self.graph.schema.check(node, self.values, changes)
+
+    async def _emit(self, mode: str, chunk: Any) -> None:
+        await Emit((self.ns, mode, chunk))
+
+    def _unfinished(self, mark: str, what: Any) -> dict[str, Any]:
+        """The output of a run that has not come to its end: the state so far, and why."""
+        return {**(self._output() if self.graph.output_is_state else {}), mark: what}
+
+    def _output(self) -> Any:
+        return self.graph.output_of(self.values)
