@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import AgentState, Budget, Price, ToolStrategy, create_agent, create_swarm
+from runwell.agents import (
+    AgentState,
+    Budget,
+    Price,
+    ToolNode,
+    ToolStrategy,
+    create_agent,
+    create_react_agent,
+    create_swarm,
+)
 from runwell.agents.middleware import (
     AgentMiddleware,
     BubblewrapPolicy,
@@ -100,6 +109,12 @@ WRONG: list[tuple[str, Callable[[], Any]]] = [
     ("handle_errors", lambda: ToolStrategy({"type": "object"}, handle_errors=3)),  # type: ignore[arg-type]
     ("ToolStrategy", lambda: create_agent(talker(), response_format=ToolStrategy)),
     ("None", lambda: ToolStrategy(None)),
+    ("nope", lambda: create_agent(talker(), name="a").as_tool(prompt="{nope}")),
+    ("prompt", lambda: create_agent(talker(), name="a").as_tool(prompt="{task")),
+    ("prompt", lambda: create_agent(talker(), name="a").as_tool(prompt=3)),  # type: ignore[arg-type]
+    ("prompt", lambda: create_react_agent(talker(), [add], prompt=3)),  # type: ignore[arg-type]
+    ("pre_model_hook", lambda: create_react_agent(talker(), [add], pre_model_hook=3)),
+    ("tools", lambda: ToolNode(add)),  # type: ignore[arg-type]
     ("create_swarm", lambda: create_swarm(create_agent(talker(), name="a"), default_active_agent="a")),  # type: ignore[arg-type]
 ]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import Any
 
 from runwell.agents.calling import call_graph
-from runwell.errors import BudgetExceeded, InvalidInput, ToolError
+from runwell.errors import BudgetExceeded, InvalidInput, ToolError, nearest
 from runwell.messages.message import HumanMessage
 from runwell.ports.runtime import CURRENT_TASK
 from runwell.tools.base_tool import BaseTool
@@ -127,7 +128,7 @@ def as_tool(
         )
     if agent.name == "agent":  # its namespace, and the name its tokens are streamed under
         agent = agent.with_name(called)
-    return AgentTool(
+    made = AgentTool(
         name=called,
         description=description or f"Hand a task to the agent {called!r}, which works on it alone and answers once.",
         args_schema=TASK if input_schema is None else input_schema,
@@ -135,3 +136,22 @@ def as_tool(
         prompt=prompt,
         **fields,
     )
+    if isinstance(prompt, str):
+        _check_prompt(prompt, made.json_schema().get("properties") or {})
+    return made
+
+
+def _check_prompt(prompt: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse a text that could not be filled in with the call's arguments."""
+    try:
+        parts = [field for _, field, _, _ in Formatter().parse(prompt) if field is not None]
+    except ValueError as error:
+        raise InvalidInput(
+            f"prompt={prompt!r:.200}: {error}.", hint="Write a brace of the text twice: {{ }}."
+        ) from error
+    for field in (part.partition(".")[0].partition("[")[0] for part in parts):
+        if field not in arguments:
+            raise InvalidInput(
+                f"prompt={prompt!r:.200} has the field {field!r}, which is no argument{nearest(field, arguments)}.",
+                hint=f"The arguments are {sorted(arguments)}; input_schema= names others. A brace of the text is doubled.",
+            )

@@ -54,6 +54,13 @@ def create_react_agent(
     if prompt is not None and state_modifier is not None:
         raise InvalidInput("Both prompt and state_modifier are given.", hint="They are one setting: pass prompt.")
     prompt = state_modifier if prompt is None else prompt
+    for called, part in (("prompt", prompt), ("pre_model_hook", pre_model_hook), ("post_model_hook", post_model_hook)):
+        texts = (str, SystemMessage) if called == "prompt" else ()
+        if part is not None and not isinstance(part, texts) and not callable(part) and not hasattr(part, "invoke"):
+            raise InvalidInput(
+                f"{called}={part!r:.100}.",
+                hint=f"Pass {'a text, a SystemMessage, or ' * bool(texts)}a function or runnable of the state.",
+            )
     if isinstance(tools, ToolNode):
         settings = {"on_tool_error": tools.setup.on_tool_error, **settings}
         extra = tools.setup.middleware

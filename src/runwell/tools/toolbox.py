@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from runwell.errors import DuplicateTool, ToolDefinitionError
+from runwell.errors import DuplicateTool, InvalidInput, ToolDefinitionError
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.provider_tool import ProviderTool
 from runwell.tools.structured import StructuredTool
@@ -47,6 +47,9 @@ def as_tools(
     With `replace` the later one wins, and `on_replace(name, old, new)` hears of it. The same object twice is one tool.
     """
     found: dict[str, BaseTool | ProviderTool] = {}
+    listed: Any = given
+    if isinstance(listed, (str, Mapping)) or not isinstance(listed, Iterable):
+        raise InvalidInput(f"tools={listed!r:.100} is not a list.", hint="Pass a list of tools: [...].")
     for each in given:
         made = as_tool(each, server_side=server_side)
         old = found.get(made.name)
