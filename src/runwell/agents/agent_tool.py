@@ -153,5 +153,5 @@ def _check_prompt(prompt: str, arguments: Mapping[str, Any]) -> None:
         if field not in arguments:
             raise InvalidInput(
                 f"prompt={prompt!r:.200} has the field {field!r}, which is no argument{nearest(field, arguments)}.",
-                hint=f"The arguments are {sorted(arguments)}; input_schema= names others. A brace of the text is doubled.",
+                hint=f"The arguments are {sorted(arguments)}; input_schema= names others. Double other braces.",
             )
