@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runwell.cli import demo_docs
-from runwell.tools.kits.arithmetic import evaluate
 from runwell.errors import ToolError
+from runwell.tools.kits.arithmetic import evaluate
 
 
 @pytest.mark.slow

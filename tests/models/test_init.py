@@ -65,7 +65,9 @@ def test_a1_a_third_party_adds_a_provider(third_party: list[Point]) -> None:
 
 
 def test_a1_an_ollama_tag_is_recognised() -> None:
-    with pytest.raises(UnknownModel, match=r"known: anthropic, local, mistralai, ollama, openai(?s:.*)\"ollama:llama3:8b\""):
+    with pytest.raises(
+        UnknownModel, match=r"known: anthropic, local, mistralai, ollama, openai(?s:.*)\"ollama:llama3:8b\""
+    ):
         init_chat_model("llama3:8b")
 
 
