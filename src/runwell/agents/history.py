@@ -62,5 +62,8 @@ def abandoned_answers(
 
 def was_lent(state: Any, name: str) -> dict[str, Any] | None:
     """What is known of a tool that the last turn was lent, by the agent's state."""
-    lent = (state.get("ledger") or {}).get("lent") if isinstance(state, Mapping) else None
+    if type(state) is not dict and not isinstance(state, Mapping):
+        return None
+    ledger = state.get("ledger")
+    lent = ledger.get("lent") if ledger else None
     return lent.get(name) if lent else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from runwell.errors import BudgetExceeded, InvalidInput
@@ -37,6 +37,7 @@ class Budget:
     seconds: float | None = None
     on_limit: Literal["raise", "return"] = "raise"
     prices: Prices | None = None
+    _counted: tuple[tuple[str, float], ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -48,12 +49,13 @@ class Budget:
                 )
         if self.on_limit not in ("raise", "return"):
             raise InvalidInput(f"Budget(on_limit={self.on_limit!r}).", hint='It is "raise" or "return".')
+        counted = ((kind, getattr(self, kind)) for kind in ("model_calls", "tokens", "cost"))
+        object.__setattr__(self, "_counted", tuple(pair for pair in counted if pair[1] is not None))
 
     def reached(self, used: Mapping[str, Any], now: float | None, name: str = "the agent") -> BudgetExceeded | None:
         """The limit that forbids one more model call, if any. `now` in seconds since the epoch, None: not looked at."""
-        for kind in ("model_calls", "tokens", "cost"):
-            limit = getattr(self, kind)
-            if limit is not None and used.get(kind, 0) >= limit:
+        for kind, limit in self._counted:
+            if used.get(kind, 0) >= limit:
                 return _exceeded(name, kind, used.get(kind, 0), limit)
         if self.seconds is not None and now is not None and now - used.get("began", now) >= self.seconds:
             return _exceeded(name, "seconds", round(now - used["began"], 3), self.seconds)

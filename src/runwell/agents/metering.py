@@ -86,7 +86,10 @@ class Meter:
 
     def part(self) -> Meter:
         """What one task uses."""
-        return Meter(None, self)
+        part = Meter.__new__(Meter)
+        part.budget, part.parent, part.name, part.used = None, self, self.name, {}
+        part.lock, part.limited, part.priced = self.lock, self.limited, self.priced
+        return part
 
     def begin(self, now: float) -> None:
         """The run's time counts from here, unless it began earlier."""
