@@ -115,7 +115,9 @@ def pickled(parser):
     return pickle.loads(pickle.dumps(parser))
 
 
-@pytest.mark.parametrize("wrong", [{"llm": 3}, {"parser": answer}, {"max_retries": "2"}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"llm": 3}, {"parser": answer}, {"max_retries": "2"}], ids=["llm", "parser", "max_retries"]
+)
 def test_what_cannot_ask_or_read_is_refused(wrong):
     with pytest.raises(InvalidInput):
         RetryOutputParser(**{"llm": answer, "parser": JsonOutputParser(), **wrong})

@@ -386,7 +386,9 @@ async def slowly(ended, total):
     """No progress function: nobody would await it."""
 
 
-@pytest.mark.parametrize("wrong", [{"on_result": 3}, {"progress": "bar"}, {"progress": slowly}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"on_result": 3}, {"progress": "bar"}, {"progress": slowly}], ids=["on_result", "progress", "async"]
+)
 def test_a_hook_that_cannot_be_called_is_refused_before_anything_runs(wrong, driver):
     ran = []
     with pytest.raises(InvalidInput, match="function"):
