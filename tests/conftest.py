@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from runwell.testing.killing import Program
 from runwell.testing.postgres import PostgresServer
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")  # how long an example takes says how busy the machine is
