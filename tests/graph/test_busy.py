@@ -160,6 +160,24 @@ def test_a_stream_that_is_dropped_lets_its_thread_go(saver: Any, thread: Any) ->
             assert app.invoke(Command(resume="me"), config) == {"log": ["me"]}
 
 
+def test_a_stream_that_is_closed_while_a_node_is_stuck_gives_its_thread_up(saver: Any, thread: Any) -> None:
+    gate, ran = Gate(), []
+    app = build(saver, gate, ran)
+    stream = app.stream({"log": ["first"]}, thread, stream_mode=["updates", "custom"])
+    assert next(stream) == ("updates", {"quick": {"log": ["quick"]}})
+    assert gate.begun.wait(20)
+    stream.close()
+
+    def instead(state: Log) -> Any:
+        return {"log": ["instead"]}
+
+    other = StateGraph(Log).add_node(instead).add_edge(START, "instead").compile(saver)
+    result = other.invoke({"log": ["second"]}, thread)
+    gate.open.set()
+    assert stream._producer.ended.wait(20)
+    assert saver.load("t").values == result == {"log": ["first", "quick", "second", "instead"]}
+
+
 def test_a_failed_run_lets_its_thread_go(run: Any, saver: Any, thread: Any) -> None:
     broken = [True]
 

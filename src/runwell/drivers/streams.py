@@ -373,9 +373,10 @@ class _Stream:
 
     _producer: Any = None
 
-    def __init__(self, grace_s: float, limit: int) -> None:
+    def __init__(self, grace_s: float, limit: int, given_up: Callable[[], None] | None = None) -> None:
         self._pipe = Pipe(limit)
         self._grace_s = grace_s
+        self._given_up = given_up
         self._over = False
 
     def _begin(self, producer: Any, produce: Callable[[Pipe], Any]) -> None:
@@ -405,12 +406,18 @@ class _Stream:
             " after %g s",
             self._grace_s,
         )
+        if self._given_up is not None:
+            try:
+                self._given_up()
+            except Exception:
+                _log.warning("what a stream left behind could not be given up", exc_info=True)
 
 
 class SyncStream(_Stream, Iterator[T]):
     """A plain iterator over what `produce(pipe)` puts, run in a worker thread under a copy of the context.
 
-    With `on` (an event loop) `produce` is a coroutine function and runs there in one task instead.
+    With `on` (an event loop) `produce` is a coroutine function and runs there in one task instead. `given_up` is called
+    when the stream is closed and its producer does not end.
     """
 
     def __init__(
@@ -420,8 +427,9 @@ class SyncStream(_Stream, Iterator[T]):
         on: asyncio.AbstractEventLoop | None = None,
         grace_s: float = GRACE_S,
         limit: int = LIMIT,
+        given_up: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(grace_s, limit)
+        super().__init__(grace_s, limit, given_up)
         pipe = self._pipe
         try:
             self._begin(_ThreadProducer(pipe) if on is None else _TaskProducer(pipe, on), produce)

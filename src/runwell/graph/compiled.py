@@ -322,7 +322,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                 with observed:
                     observed.end(run_sync(run.flow(input), put))
 
-        return SyncStream(produce)
+        return SyncStream(produce, given_up=lambda: run_sync(run.let_go()))
 
     @overload  # type: ignore[override]
     def astream(

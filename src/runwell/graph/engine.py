@@ -76,10 +76,9 @@ class Run(Keeping, Routing):
 
     async def flow(self, given: Any) -> Any:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
-        taken: int | None = None
         try:
             if self.saver is not None and not self.nested:
-                taken = self.fence = await self.saver.take(self.thread_id, self.on_busy)
+                self.fence = await self.saver.take(self.thread_id, self.on_busy)
             going_on = await open_thread(self, given)
             if self.graph.on_open is not None:
                 self.graph.on_open(self)
@@ -107,13 +106,21 @@ class Run(Keeping, Routing):
                 finally:
                     if self.nested:
                         leave(self)
-                    if taken is not None and self.saver is not None:
-                        await self.saver.release(self.thread_id, taken)
+                    await self.let_go()
         if not interrupts:
             return self._output()
         if self.nested:
             raise GraphInterrupt(interrupts)
         return self._unfinished(INTERRUPT, interrupts)
+
+    async def let_go(self) -> None:
+        """Let the thread go.
+
+        Others call it for a run that is stuck in a call that cannot be stopped: once another run has taken the thread,
+        this one saves nothing more.
+        """
+        if self.saver is not None and self.fence is not None and not self.nested:
+            await self.saver.release(self.thread_id, self.fence)
 
     async def _stopped(self, drained: GraphDrained) -> dict[str, Any]:
         """The result of a run that was asked to stop: the state so far, and that it is not the end."""

@@ -46,7 +46,7 @@ class RunnableWithTimeout(RunnableWrapper[Input, Output]):
         try:
             return await Call(called, timeout=self.timeout_s)  # type: ignore[no-any-return]
         except NodeTimeoutError as error:
-            if repr(called) in str(error):
+            if str(called) in str(error):
                 raise self._late() from None
             raise
 

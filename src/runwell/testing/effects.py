@@ -125,7 +125,7 @@ def kills(
 
 def _named(effect: Effect[Any]) -> str:
     if isinstance(effect, Call):
-        return f"Call({str(effect.callee)[len('Callee(') : -1].rpartition('.')[2]})"
+        return f"Call({str(effect.callee).rpartition('.')[2]})"
     if isinstance(effect, Emit):
         return f"Emit({effect.item!r})"
     if isinstance(effect, RunTasks):
