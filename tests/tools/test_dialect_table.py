@@ -137,15 +137,22 @@ def test_names_of_tools() -> None:
         convert_to_mistral_tool(declared({"properties": {}}, "files.read"))
 
 
-def test_a_tool_as_each_vendor_s_library_takes_it() -> None:
-    @tool
-    def weather(city: str) -> str:
-        """Get the weather."""
-        return city
+@tool
+def weather(city: str) -> str:
+    """Get the weather."""
+    return city
 
-    mistral = pytest.importorskip("mistralai.client.models.function").Function
-    assert mistral.model_validate(convert_to_mistral_tool(weather, strict=True)["function"]).strict is True
-    google = pytest.importorskip("google.genai.types").FunctionDeclaration
-    assert google.model_validate(convert_to_gemini_tool(weather)).parameters_json_schema == weather.json_schema()
-    assert convert_to_gemini_tool(ProviderTool("google_search", {"google_search": {}}))["type"] == "google_search"
+
+def test_a_tool_as_mistral_s_library_takes_it() -> None:
+    from mistralai.client.models.function import Function
+
+    assert Function.model_validate(convert_to_mistral_tool(weather, strict=True)["function"]).strict is True
     assert convert_to_mistral_tool({"type": "web_search"}) == {"type": "web_search"}
+
+
+def test_a_tool_as_google_s_library_takes_it() -> None:
+    from google.genai.types import FunctionDeclaration
+
+    made = FunctionDeclaration.model_validate(convert_to_gemini_tool(weather))
+    assert made.parameters_json_schema == weather.json_schema()
+    assert convert_to_gemini_tool(ProviderTool("google_search", {"google_search": {}}))["type"] == "google_search"

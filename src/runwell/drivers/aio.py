@@ -19,7 +19,7 @@ from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
-from runwell.drivers.sync import SyncDriver, failure
+from runwell.drivers.sync import SyncDriver, failure, given
 from runwell.drivers.threads import spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
@@ -68,12 +68,8 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
     finally:
         group.detach()
     if outcome.error is None and is_coroutine(outcome.value):
-        return await (_shielded(attempt(_given, outcome.value)) if shield else _given(outcome.value))
+        return await (_shielded(attempt(given, outcome.value)) if shield else given(outcome.value))
     return outcome.unwrap()
-
-
-async def _given(coroutine: Any) -> Any:
-    return await coroutine
 
 
 def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
@@ -146,7 +142,7 @@ class AsyncDriver:
                 if (told := told_apart(error)) is error:
                     raise
                 raise told from error
-            return await _shielded(attempt(_given, result)) if is_coroutine(result) else result
+            return await _shielded(attempt(given, result)) if is_coroutine(result) else result
         work: Awaitable[Outcome[Any]]
         if seconds is None:
             work = attempt(call_async, callee, *effect.args)

@@ -59,7 +59,7 @@ def call_sync(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
         if (told := told_apart(error)) is error:
             raise
         raise told from error
-    return _on_portal(_given, (result,), {}) if is_coroutine(result) else result  # type: ignore[no-any-return]
+    return _on_portal(given, (result,), {}) if is_coroutine(result) else result  # type: ignore[no-any-return]
 
 
 def _on_portal(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -70,7 +70,8 @@ def _on_portal(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return portal().call(partial(function, **kwargs) if kwargs else function, *args)
 
 
-async def _given(coroutine: Any) -> Any:
+async def given(coroutine: Any) -> Any:
+    """What a coroutine gives, as a coroutine function to be called with it."""
     return await coroutine
 
 
@@ -132,7 +133,7 @@ class SyncDriver:
             if (told := told_apart(error)) is error:
                 raise
             raise told from error
-        return self.bridge().call(_given, result, shield=effect.shield) if is_coroutine(result) else result
+        return self.bridge().call(given, result, shield=effect.shield) if is_coroutine(result) else result
 
     def _shielded(self, effect: Call[Any], group: CancelGroup) -> Any:
         """Nothing cancels it, and who cancels the group waits for it."""
