@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -27,11 +27,18 @@ class Replay:
     to the next, so that only their items are shared.
     """
 
-    def __init__(self, thread: str, ns: str, decode: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        thread: str,
+        ns: str,
+        decode: Callable[..., Any],
+        decode_all: Callable[[Sequence[bytes]], list[Any] | None],
+    ) -> None:
         self._thread, self._ns = thread, ns
-        self._decode = decode
+        self._decode, self._decode_all = decode, decode_all
         self._changes: Mapping[str, list[ChangeRow]] = {}
         self._whole: dict[str, dict[int, bytes]] = {}  # stored whole values, by channel and seq
+        self._ready: dict[str, dict[int, Any]] = {}  # decoded changes, each until it is used
         self._parents: dict[int, tuple[int, int]] = {}  # branch -> (branch, seq) that it left
         self._last: dict[int, dict[str, tuple[int, int, int, Any]]] = {}  # by branch, channel: base, rows, seq, value
 
@@ -70,6 +77,9 @@ class Replay:
         self._whole = {
             channel: {seq: data for seq, _, kind, data in rows if kind in WHOLE} for channel, rows in changes.items()
         }
+        for channel, rows in changes.items():
+            values = self._decode_all([row.data for row in rows]) if len(rows) > 1 else None
+            self._ready[channel] = dict(zip(map(_seq, rows), values, strict=True)) if values is not None else {}
 
     def values(self, row: CheckpointRow, chains: FlatChains) -> dict[str, Any]:
         """Every channel of one checkpoint; raises CheckpointCorrupt when anything of it is missing or unreadable."""
@@ -78,7 +88,7 @@ class Replay:
         for at in range(0, len(chains), 6):
             channel, base, rows, length = chains[at], chains[at + 1], chains[at + 2], chains[at + 5]
             if base == seq and seq in self._whole.get(channel, ()):  # written whole by this very commit
-                value, done = self._decode(self._whole[channel][seq], self._place, row.id, channel), 1
+                value, done = self._stored(row, channel, seq, self._whole[channel][seq]), 1
             else:
                 value, done = self._value(row, channel, base, last)
             if done != rows or items(value) != length:
@@ -106,13 +116,18 @@ class Replay:
                 continue
             if done == 0 and (at_seq != base or kind not in WHOLE):
                 break  # the whole value at the base is missing
-            stored = self._decode(data, self._place, row.id, channel)
+            stored = self._stored(row, channel, at_seq, data)
             try:
                 value = apply(value, from_stored(kind, stored))
             except (ValueError, KeyError, TypeError) as error:
                 raise self._corrupt(row.id, f"a change of {channel!r} does not fit: {error}") from error
             done += 1
         return value, done
+
+    def _stored(self, row: CheckpointRow, channel: str, seq: int, data: bytes) -> Any:
+        """What is stored of a change: a value of the caller's own, since it may be changed in place."""
+        ready = self._ready[channel]
+        return ready.pop(seq) if seq in ready else self._decode(data, self._place, row.id, channel)
 
     def _lineage(self, row: CheckpointRow, oldest: int) -> dict[int, int]:
         """Branch to the last seq of it that the checkpoint descends from."""

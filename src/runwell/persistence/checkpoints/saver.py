@@ -6,7 +6,7 @@ everything else from here: deltas, forks, history, strict types, the async forms
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -361,13 +361,14 @@ class BaseCheckpointSaver(ThreadKeeping):
         types: frozenset[type],
     ) -> list[tuple[CheckpointRow, Meta]]:
         """Up to `limit` checkpoints before seq `last` that match, newest first."""
-        read = self.serializer.reader(types)
         found: list[tuple[CheckpointRow, Meta]] = []
         while limit is None or len(found) < limit:
             page = PAGE if filter else limit
             rows = self.read_checkpoints(thread, ns, last, page)
-            for row in rows:
-                meta = meta_of(read(row.meta, place, thread, ns, row.id))
+            for row, stored in zip(
+                rows, self._decoded(thread, ns, rows, [row.meta for row in rows], types), strict=True
+            ):
+                meta = meta_of(stored)
                 if not filter or metadata_matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
                     found.append((row, meta))
                     if len(found) == limit:
@@ -381,11 +382,12 @@ class BaseCheckpointSaver(ThreadKeeping):
         self, thread: str, ns: str, found: list[tuple[CheckpointRow, Meta]], types: frozenset[type]
     ) -> Callable[[], list[Checkpoint]]:
         """Read all that the checkpoints, newest first, need; calling the result, after the reading, decodes it."""
-        read = self.serializer.reader(types)
-        wanted = [(row, meta, read(row.chains, place, thread, ns, row.id)) for row, meta in found]
-        replay = Replay(thread, ns, read)
+        rows = [row for row, _ in found]
+        chains_of = self._decoded(thread, ns, rows, [row.chains for row in rows], types)
+        wanted = [(row, meta, chains) for (row, meta), chains in zip(found, chains_of, strict=True)]
+        replay = Replay(thread, ns, self.serializer.reader(types), partial(self.serializer.all, types=types))
         spans = replay.spans(wanted, lambda seq: self.read_seq(thread, ns, seq))
-        changes, tasks = self.read_parts(thread, ns, spans, [row.seq for row, _ in found])
+        changes, tasks = self.read_parts(thread, ns, spans, [row.seq for row in rows])
 
         def finish() -> list[Checkpoint]:
             replay.take(changes)
@@ -413,6 +415,16 @@ class BaseCheckpointSaver(ThreadKeeping):
             return listed
 
         return finish
+
+    def _decoded(
+        self, thread: str, ns: str, rows: Sequence[CheckpointRow], stored: Sequence[bytes], types: frozenset[type]
+    ) -> Iterable[Any]:
+        """What is stored of each row: all at once where that goes, and else one by one, for the error to say which."""
+        values = self.serializer.all(stored, types) if len(stored) > 1 else None
+        if values is not None:
+            return values
+        read = self.serializer.reader(types)
+        return (read(data, place, thread, ns, row.id) for row, data in zip(rows, stored, strict=True))
 
     def _task(
         self, thread: str, ns: str, checkpoint_id: str, stored: tuple[str, bytes], types: frozenset[type]

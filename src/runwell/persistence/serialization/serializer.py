@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
 from typing import Any
 from zlib import crc32
@@ -171,6 +171,24 @@ class Serializer:
 
         plain = self._cipher is None
         return read if plain else lambda data, where, *args: self.loads(data, types, where=lambda: where(*args))
+
+    def all(self, stored: Sequence[bytes], types: frozenset[type] = frozenset()) -> list[Any] | None:
+        """`loads` for a whole listing: the values, in a fraction of the time that one by one takes.
+
+        None when anything about any of them is unusual or wrong: `reader` then reads it, or says what and where.
+        """
+        if self._cipher is not None:
+            return None
+        bodies = [data[5:] for data in stored]
+        try:
+            if list(map(_start, stored)) != [(FORMAT, crc32(body)) for body in bodies]:
+                return None
+            values: list[Any] = self._codec(types).unpack(b"\xdd" + len(bodies).to_bytes(4, "big") + b"".join(bodies))
+        except MemoryError:
+            raise
+        except Exception:
+            return None
+        return values
 
     # -- errors
 
