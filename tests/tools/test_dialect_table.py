@@ -16,7 +16,10 @@ from runwell.tools import (
     ProviderTool,
     StructuredTool,
     convert_to_anthropic_tool,
+    convert_to_bedrock_tool,
+    convert_to_cohere_tool,
     convert_to_gemini_tool,
+    convert_to_json_schema,
     convert_to_mistral_tool,
     convert_to_openai_function,
     tool,
@@ -29,10 +32,22 @@ DIALECTS: dict[str, Callable[[Any], Any]] = {
     "openai": lambda tool: convert_to_openai_function(tool)["parameters"],
     "openai strict": lambda tool: convert_to_openai_function(tool, strict=True)["parameters"],
     "anthropic": lambda tool: convert_to_anthropic_tool(tool)["input_schema"],
+    "anthropic strict": lambda tool: convert_to_anthropic_tool(tool, strict=True)["input_schema"],
+    "bedrock": lambda tool: convert_to_bedrock_tool(tool)["toolSpec"]["inputSchema"]["json"],
+    "bedrock strict": lambda tool: convert_to_bedrock_tool(tool, strict=True)["toolSpec"]["inputSchema"]["json"],
+    "cohere": lambda tool: convert_to_cohere_tool(tool)["function"]["parameters"],
+    "cohere strict": lambda tool: convert_to_cohere_tool(tool, strict=True)["function"]["parameters"],
     "gemini": lambda tool: convert_to_gemini_tool(tool).get("parameters_json_schema"),
     "mistral": lambda tool: convert_to_mistral_tool(tool)["function"]["parameters"],
     "mistral strict": lambda tool: convert_to_mistral_tool(tool, strict=True)["function"]["parameters"],
+    "json schema": lambda tool: without(convert_to_json_schema(tool), "title", "description"),
 }
+
+
+def without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in names}
+
+
 # shape -> dialect -> the schema, or the words of the refusal; what is not there is the JSON schema itself
 EXPECTED = json.loads((Path(__file__).parent / "dialect_table.json").read_text(encoding="utf-8"))
 SHAPES = {f"{at:02} {getattr(each[0], '__name__', 'partial')}": each for at, each in enumerate(TABLE)}
@@ -156,3 +171,57 @@ def test_a_tool_as_google_s_library_takes_it() -> None:
     made = FunctionDeclaration.model_validate(convert_to_gemini_tool(weather))
     assert made.parameters_json_schema == weather.json_schema()
     assert convert_to_gemini_tool(ProviderTool("google_search", {"google_search": {}}))["type"] == "google_search"
+
+
+def test_a_tool_as_the_libraries_of_cohere_and_aws_take_it() -> None:
+    from botocore.session import get_session
+    from botocore.validate import ParamValidator
+    from cohere import ToolV2
+
+    made = ToolV2.model_validate(convert_to_cohere_tool(weather, strict=True))
+    assert made.function is not None
+    assert made.function.parameters == weather.json_schema()
+    shape = get_session().get_service_model("bedrock-runtime").shape_for("Tool")
+    for given in (weather, {"cachePoint": {"type": "default"}}, {"systemTool": {"name": "nova_grounding"}}):
+        report = ParamValidator().validate(convert_to_bedrock_tool(given, strict=True), shape)
+        assert not report.has_errors(), report.generate_report()
+
+
+def test_a_tool_in_bedrock_s_own_form_is_told_to_the_others() -> None:
+    given = convert_to_bedrock_tool(weather)
+    assert convert_to_openai_function(given) == convert_to_openai_function(weather)
+    untold = convert_to_bedrock_tool(declared({"properties": {}}) | {"description": ""})["toolSpec"]
+    assert "description" not in untold  # which may be missing there, but not empty
+
+
+LOOSE = {
+    "free": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "filters.tags": {"type": "object", "patternProperties": {"^x": {"type": "string"}}},
+    "rows[]": {"not": {"type": "string"}},
+    "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+    "both": {"allOf": [{"type": "string"}, {"minLength": 3}]},
+}
+STRICT: dict[str, Callable[..., Any]] = {
+    "Anthropic": convert_to_anthropic_tool,
+    "Bedrock": convert_to_bedrock_tool,
+    "Cohere": convert_to_cohere_tool,
+    "OpenAI": convert_to_openai_function,
+}
+
+
+@pytest.mark.parametrize("provider", STRICT)
+@pytest.mark.parametrize("path", LOOSE)
+def test_what_a_strict_mode_cannot_say_is_refused_naming_provider_tool_and_argument(path: str, provider: str) -> None:
+    name, _, inner = path.partition(".")
+    part: dict[str, Any] = LOOSE[path]
+    if inner:
+        part = {"type": "object", "properties": {inner: part}, "required": [inner]}
+    elif name.endswith("[]"):
+        name, part = name[:-2], {"type": "array", "items": part}
+    given = declared({"properties": {name: part}, "required": [name]})
+    STRICT[provider](given)
+    with pytest.raises(UnsupportedByProvider) as refused:
+        STRICT[provider](given, strict=True)
+    assert refused.value.message.startswith(f"Tool 'run': {provider}'s strict")
+    assert f"cannot express {path}: " in refused.value.message
+    assert refused.value.hint

@@ -175,15 +175,17 @@ def _from_mapping(given: Mapping[str, Any]) -> ToolDescription:
 
 
 def read_mapping(given: Mapping[str, Any]) -> tuple[str | None, str, dict[str, Any] | None]:
-    """(name, description, schema) in a dict of OpenAI's (tool or function), Anthropic's or MCP's form, or in a JSON
-    schema with a title. None for what it does not say. References are inlined, titles gone.
+    """(name, description, schema) in a dict of OpenAI's (tool or function), Anthropic's, Bedrock's or MCP's form, or in
+    a JSON schema with a title. None for what it does not say. References are inlined, titles gone.
     """
-    inner = given.get("function") if given.get("type") == "function" else None
+    inner = given.get("function") if given.get("type") == "function" else given.get("toolSpec")
     said: Mapping[str, Any] = inner if isinstance(inner, Mapping) else given
     parameters: Any = NOTHING
     for key in ("parameters", "input_schema", "inputSchema"):
         if key in said:
             parameters = said[key]
+            if key == "inputSchema" and isinstance(parameters, Mapping) and parameters.keys() == {"json"}:
+                parameters = parameters["json"]  # as Bedrock wraps it
             break
     else:
         if "properties" in said or "$ref" in said or said.get("type") == "object":

@@ -1,4 +1,4 @@
-"""Tools in the dialects of providers: OpenAI and Mistral (plain and strict), Anthropic, Gemini, and plain JSON schema.
+"""Tools in the dialects of providers: OpenAI, Anthropic, Gemini, Mistral, Cohere, Bedrock, plain JSON schema.
 
 Whatever `describe` reads is taken, and what a provider runs itself passes as it is.
 """
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
+from runwell.schemas.claude import claude_schema
+from runwell.schemas.cohere import cohere_schema
 from runwell.schemas.description import ToolDescription, describe, is_provider_tool
 from runwell.schemas.gemini import gemini_schema
 from runwell.schemas.mistral import mistral_schema
@@ -18,6 +20,8 @@ from runwell.schemas.strict import strict_schema
 __all__ = [
     "MARKS",
     "convert_to_anthropic_tool",
+    "convert_to_bedrock_tool",
+    "convert_to_cohere_tool",
     "convert_to_gemini_tool",
     "convert_to_json_schema",
     "convert_to_mistral_tool",
@@ -31,6 +35,8 @@ MARKS = ("cache_control", "defer_loading")
 _NAMES = {
     "OpenAI": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
     "Mistral": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
+    "Bedrock": (re.compile(r"[a-zA-Z0-9_-]{1,64}"), "letters, digits, '_' and '-', at most 64 of them"),
+    "Cohere": (re.compile(r"[a-zA-Z0-9_-]{1,128}"), "letters, digits, '_' and '-', at most 128 of them"),
     "Anthropic": (re.compile(r"[a-zA-Z0-9_-]{1,128}"), "letters, digits, '_' and '-', at most 128 of them"),
     "Gemini": (
         re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),
@@ -38,6 +44,7 @@ _NAMES = {
     ),
 }
 _ALTERNATIVES = frozenset(("oneOf", "anyOf", "allOf", "enum", "not"))
+_BEDROCK = frozenset(("toolSpec", "systemTool", "cachePoint"))
 _ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -78,9 +85,10 @@ def convert_to_openai_tool(tool: Any, *, strict: bool | None = None) -> dict[str
     return {"type": "function", "function": convert_to_openai_function(tool, strict=strict)}
 
 
-def convert_to_anthropic_tool(tool: Any) -> dict[str, Any]:
+def convert_to_anthropic_tool(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
     """`{"name", "description", "input_schema"}`; a tool that the provider runs stays as it is.
 
+    `strict=True` rewrites the schema to the subset that Claude follows to the letter: every object closed, no bounds.
     Raises UnsupportedByProvider, naming the argument, for what Anthropic does not take.
 
     Marks for the provider (`MARKS`), beside the function in a definition or in a tool's `extras`, are kept.
@@ -97,7 +105,52 @@ def convert_to_anthropic_tool(tool: Any) -> dict[str, Any]:
                 "'-', at most 64 of them.",
                 hint="Give the argument another name.",
             )
-    return {"name": said.name, "description": said.description, "input_schema": said.parameters, **_marks(tool)}
+    strict = _asked_strict(tool) if strict is None else strict
+    made: dict[str, Any] = {"name": said.name, "description": said.description, "input_schema": said.parameters}
+    if strict:
+        made["input_schema"] = claude_schema(said.parameters, f"Tool {said.name!r}", "Anthropic's strict mode")
+    if strict is not None:
+        made["strict"] = strict
+    return {**made, **_marks(tool)}
+
+
+def convert_to_bedrock_tool(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
+    """`{"toolSpec": {"name", "description", "inputSchema": {"json"}}}`, one of the `tools` of Bedrock's Converse; what
+    Bedrock runs or reads itself (a `systemTool`, a `cachePoint`) stays as it is.
+
+    `strict=True` as for Anthropic. Raises UnsupportedByProvider, naming the argument, for what Bedrock does not take.
+    """
+    if is_provider_tool(tool) or (isinstance(tool, Mapping) and not _BEDROCK.isdisjoint(tool)):
+        return _as_it_is(tool)
+    said = describe(tool)
+    _check_name("Bedrock", said)
+    _check_top("Bedrock", said)
+    strict = _asked_strict(tool) if strict is None else strict
+    parameters = said.parameters
+    if strict:
+        parameters = claude_schema(parameters, f"Tool {said.name!r}", "Bedrock's strict mode")
+    made: dict[str, Any] = {"name": said.name, "inputSchema": {"json": parameters}}
+    if said.description:  # it may be missing, but not empty
+        made["description"] = said.description
+    if strict is not None:
+        made["strict"] = strict
+    return {"toolSpec": made}
+
+
+def convert_to_cohere_tool(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
+    """`{"type": "function", "function": {"name", "description", "parameters"}}`, as Cohere's chat (v2) takes it.
+
+    `strict=True` rewrites the schema to what Cohere enforces when the request says `strict_tools`. Raises
+    UnsupportedByProvider, naming the argument, for what that cannot say.
+    """
+    if is_provider_tool(tool):
+        return _as_it_is(tool)
+    said = describe(tool)
+    _check_name("Cohere", said)
+    strict = _asked_strict(tool) if strict is None else strict
+    parameters = cohere_schema(said.parameters, f"Tool {said.name!r}") if strict else said.parameters
+    function = {"name": said.name, "description": said.description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def convert_to_gemini_tool(tool: Any) -> dict[str, Any]:

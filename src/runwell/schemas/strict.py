@@ -11,7 +11,7 @@ from typing import Any
 from runwell.errors import UnsupportedByProvider
 from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
 
-__all__ = ["strict_schema"]
+__all__ = ["refuse_loose", "strict_schema"]
 
 _IMPOSSIBLE = {
     "not": "a negation",
@@ -51,7 +51,7 @@ def strict_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
     for path, part in subschemas(schema):
-        _refuse(part, path, whose)
+        refuse_loose(part, path, whose, "OpenAI's strict mode")
     if any(key in schema for key in ("anyOf", "oneOf")):
         raise UnsupportedByProvider(
             f"{whose}: OpenAI's strict mode takes no alternatives at the top.",
@@ -60,7 +60,8 @@ def strict_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     return map_schema(schema, _tighten)  # type: ignore[no-any-return]
 
 
-def _refuse(part: dict[str, Any], path: str, whose: str) -> None:
+def refuse_loose(part: dict[str, Any], path: str, whose: str, who: str) -> None:
+    """UnsupportedByProvider for a part that constrained decoding cannot follow: free keys, any type, a condition."""
     problem = next((text for key, text in _IMPOSSIBLE.items() if key in part), None)
     if part.get("additionalProperties", False) is not False:
         problem = "an object with free keys"
@@ -74,7 +75,7 @@ def _refuse(part: dict[str, Any], path: str, whose: str) -> None:
         problem = "a combination (allOf)"
     if problem is not None:
         raise UnsupportedByProvider(
-            f"{whose}: OpenAI's strict mode cannot express {path or 'the whole'}: {problem}.",
+            f"{whose}: {who} cannot express {path or 'the whole'}: {problem}.",
             hint="Give it a definite type (a Pydantic model, a list of {key, value}), or leave out strict=True.",
         )
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from runwell.errors import ToolArgumentsError, ToolDefinitionError, ToolError, ToolException, ToolOutputError
     from runwell.schemas.dialects import (
         convert_to_anthropic_tool,
+        convert_to_bedrock_tool,
+        convert_to_cohere_tool,
         convert_to_gemini_tool,
         convert_to_json_schema,
         convert_to_mistral_tool,
@@ -50,6 +52,8 @@ _HOME = {
     "as_tools": "runwell.tools.toolbox",
     "convert_runnable_to_tool": "runwell.tools.runnable_tool",
     "convert_to_anthropic_tool": "runwell.schemas.dialects",
+    "convert_to_bedrock_tool": "runwell.schemas.dialects",
+    "convert_to_cohere_tool": "runwell.schemas.dialects",
     "convert_to_gemini_tool": "runwell.schemas.dialects",
     "convert_to_json_schema": "runwell.schemas.dialects",
     "convert_to_mistral_tool": "runwell.schemas.dialects",
@@ -85,6 +89,8 @@ __all__ = [
     "as_tools",
     "convert_runnable_to_tool",
     "convert_to_anthropic_tool",
+    "convert_to_bedrock_tool",
+    "convert_to_cohere_tool",
     "convert_to_gemini_tool",
     "convert_to_json_schema",
     "convert_to_mistral_tool",
