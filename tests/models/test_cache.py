@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runwell.messages import AIMessage, HumanMessage
-from runwell.models import InMemoryCache
+from runwell.models import InMemoryCache, InMemoryRateLimiter
 from runwell.testing import FakeChatModel
 
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {}}}
@@ -50,6 +50,16 @@ def test_models_of_other_settings_do_not_share() -> None:
     cache = InMemoryCache()
     one, two = FakeChatModel(["1"], cache=cache, model="a"), FakeChatModel(["2"], cache=cache, model="b")
     assert [one.invoke("Hi").text, two.invoke("Hi").text] == ["1", "2"]
+
+
+def test_what_does_not_change_an_answer_is_no_part_of_the_question() -> None:
+    cache = InMemoryCache()
+    one = FakeChatModel(["1"], cache=cache)
+    other = FakeChatModel(
+        ["1"], cache=cache, max_retries=5, tags=["x"], metadata={"y": 1}, rate_limiter=InMemoryRateLimiter(), name="z"
+    )
+    assert [one.invoke("Hi").text, other.invoke("Hi").text] == ["1", "1"]
+    assert other.requests == []
 
 
 def test_streams_use_the_cache_too() -> None:

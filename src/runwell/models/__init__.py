@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from runwell.models.prices import Price, price_of, price_table
     from runwell.models.profile import ModelProfile
+    from runwell.models.rate_limits import BaseRateLimiter, InMemoryRateLimiter
+    from runwell.models.redis_rate_limits import RedisRateLimiter
     from runwell.models.retry import RetryPolicy
     from runwell.ports.embeddings import Embeddings
     from runwell.schemas.structured import StructuredSchema
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BaseCache": "runwell.models.cache",
     "BaseChatModel": "runwell.models.chat_model",
+    "BaseRateLimiter": "runwell.models.rate_limits",
     "BoundModel": "runwell.models.bound",
     "ChatGeneration": "runwell.models.outputs",
     "ChatGenerationChunk": "runwell.models.outputs",
@@ -34,10 +37,12 @@ _HOME = {
     "Generation": "runwell.models.outputs",
     "GenerationChunk": "runwell.models.outputs",
     "InMemoryCache": "runwell.models.cache",
+    "InMemoryRateLimiter": "runwell.models.rate_limits",
     "LLMResult": "runwell.models.outputs",
     "LanguageModelInput": "runwell.models.chat_model",
     "ModelProfile": "runwell.models.profile",
     "Price": "runwell.models.prices",
+    "RedisRateLimiter": "runwell.models.redis_rate_limits",
     "RetryPolicy": "runwell.models.retry",
     "StructuredSchema": "runwell.schemas.structured",
     "init_chat_model": "runwell.models.init",
@@ -48,6 +53,7 @@ _HOME = {
 __all__ = [
     "BaseCache",
     "BaseChatModel",
+    "BaseRateLimiter",
     "BoundModel",
     "ChatGeneration",
     "ChatGenerationChunk",
@@ -56,10 +62,12 @@ __all__ = [
     "Generation",
     "GenerationChunk",
     "InMemoryCache",
+    "InMemoryRateLimiter",
     "LLMResult",
     "LanguageModelInput",
     "ModelProfile",
     "Price",
+    "RedisRateLimiter",
     "RetryPolicy",
     "StructuredSchema",
     "init_chat_model",

@@ -38,13 +38,25 @@ if TYPE_CHECKING:
     from runwell.models.bound import BoundModel
     from runwell.models.cache import BaseCache
     from runwell.models.profile import ModelProfile
+    from runwell.models.rate_limits import BaseRateLimiter
 
 __all__ = ["BaseChatModel", "LanguageModelInput"]
 
 LanguageModelInput = Any
 """What a model takes: a text, a list of messages (or texts, pairs and dicts that stand for them), or a prompt value."""
 
+_NO_PART_OF_AN_ANSWER = frozenset(
+    ("cache", "rate_limiter", "disable_streaming", "max_retries", "tags", "metadata", "callbacks", "profile", "name")
+)
+
 _WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
+
+
+def _limits() -> Any:
+    """What a model with a rate limiter needs."""
+    from runwell.models import rate_limits
+
+    return rate_limits
 
 
 class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
@@ -59,8 +71,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     """
 
     cache: BaseCache | None = None
-    rate_limiter: Any = None
-    """Has `acquire()` and `aacquire()`, which wait for leave to call."""
+    rate_limiter: BaseRateLimiter | None = None
+    """Asked for leave before each attempt."""
     disable_streaming: bool | Literal["tool_calling"] = False
     """True: `stream` gives the whole answer as one chunk. "tool_calling": only where tools are bound."""
     max_retries: int = 2
@@ -90,6 +102,11 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 hint="Write one of them; everything else follows from it.",
             )
         super().__init__(**given)
+        if self.rate_limiter is not None and not callable(getattr(self.rate_limiter, "acquire", None)):
+            raise InvalidInput(
+                f"{type(self).__name__} got rate_limiter={self.rate_limiter!r}.",
+                hint="Pass InMemoryRateLimiter(requests_per_second=...), or a RedisRateLimiter shared by processes.",
+            )
 
     # -- what a subclass writes one of
 
@@ -127,7 +144,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides the answer besides the messages: part of a cache key and of records. Holds no secrets."""
-        return dict(self._shown())
+        return {name: value for name, value in self._shown() if name not in _NO_PART_OF_AN_ANSWER}
 
     # -- calling
 
@@ -343,6 +360,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                     result = self.retry_policy.go_on(error, attempt, run.retried if run else None, retries)
                 message = self._finished(result, run)
                 count.usage = message.usage_metadata
+            if self.rate_limiter is not None:
+                _limits().settle(self, messages, kwargs, message.usage_metadata)
         if key is not None and self.cache is not None:
             self.cache.update(*key, [ChatGeneration(message)])
         return message
@@ -372,6 +391,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                     result = await self.retry_policy.ago_on(error, attempt, run.retried if run else None, retries)
                 message = self._finished(result, run)
                 count.usage = message.usage_metadata
+            if self.rate_limiter is not None:
+                await _limits().asettle(self, messages, kwargs, message.usage_metadata)
         if key is not None and self.cache is not None:
             await self.cache.aupdate(*key, [ChatGeneration(message)])
         return message
@@ -381,7 +402,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> Any:
         writes = self._writes
         if self.rate_limiter is not None:
-            self.rate_limiter.acquire(blocking=True)
+            _limits().take_turn(self, messages, kwargs)
         if "_generate" in writes:
             try:
                 return self._generate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
@@ -396,7 +417,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> Any:
         writes = self._writes
         if self.rate_limiter is not None:
-            await self.rate_limiter.aacquire(blocking=True)
+            await _limits().atake_turn(self, messages, kwargs)
         try:
             if "_agenerate" in writes:
                 return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
@@ -438,6 +459,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> Iterator[AIMessageChunk]:
         spends, whole_answer = spending(), self.cache is not None or not self._streams(kwargs)  # that counts itself
         chunks = self._chunks(messages, stop, kwargs, run)
+        if self.rate_limiter is not None and not whole_answer and _limits().counts_tokens(self.rate_limiter):
+            chunks = _limits().settled(chunks, self, messages, kwargs)
         return chunks if spends is None or whole_answer else counted(chunks, self, spends)
 
     def _acounted(
@@ -445,6 +468,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> AsyncIterator[AIMessageChunk]:
         spends, whole_answer = spending(), self.cache is not None or not self._streams(kwargs)
         chunks = self._achunks(messages, stop, kwargs, run)
+        if self.rate_limiter is not None and not whole_answer and _limits().counts_tokens(self.rate_limiter):
+            chunks = _limits().asettled(chunks, self, messages, kwargs)
         return chunks if spends is None or whole_answer else acounted(chunks, self, spends)
 
     def _chunks(
@@ -457,7 +482,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
         def start() -> tuple[Iterator[ChatGenerationChunk], ChatGenerationChunk | None]:
             if self.rate_limiter is not None:
-                self.rate_limiter.acquire(blocking=True)
+                _limits().take_turn(self, messages, kwargs)
             pieces = self._pieces(messages, stop, kwargs)
             return pieces, next(pieces, None)
 
@@ -487,7 +512,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
         async def start() -> tuple[AsyncIterator[ChatGenerationChunk], ChatGenerationChunk | None]:
             if self.rate_limiter is not None:
-                await self.rate_limiter.aacquire(blocking=True)
+                await _limits().atake_turn(self, messages, kwargs)
             pieces = self._apieces(messages, stop, kwargs)
             return pieces, await anext(pieces, None)
 

@@ -106,8 +106,9 @@ class VendorModel(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        hidden = ("api_key", "default_headers", "http_client", "http_async_client", "profile", "cache", "callbacks")
-        return {name: value for name, value in self._shown() if name not in hidden} | {"model": self.model_name}
+        hidden = ("api_key", "default_headers", "http_client", "http_async_client", "timeout", "stream_idle_timeout")
+        shown = super()._identifying_params
+        return {name: value for name, value in shown.items() if name not in hidden} | {"model": self.model_name}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_clients"}
