@@ -7,12 +7,14 @@ from typing import Any
 
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["abandoned_answers", "last_reply", "open_calls", "stray_answers", "was_lent"]
+__all__ = ["abandoned_answers", "last_reply", "lent_of", "open_calls", "stray_answers", "was_lent"]
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
     """The newest AI message, and the ids of calls answered after it."""
     answered: set[str] = set()
+    if messages and type(messages[-1]) is AIMessage:  # nothing is answered yet
+        return messages[-1], answered
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             answered.add(message.tool_call_id)
@@ -33,11 +35,12 @@ def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
         return []
     found: list[ToolMessage] = []
     for message in reversed(messages):
-        if isinstance(message, AIMessage):
-            asked = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
-            return [answer for answer in found if answer.tool_call_id not in asked]
         if isinstance(message, ToolMessage):
             found.append(message)
+        elif isinstance(message, AIMessage):
+            asked = [call["id"] for call in message.tool_calls]
+            asked += [call["id"] for call in message.invalid_tool_calls]
+            return [answer for answer in found if answer.tool_call_id not in asked]
     return found
 
 
@@ -62,8 +65,13 @@ def abandoned_answers(
 
 def was_lent(state: Any, name: str) -> dict[str, Any] | None:
     """What is known of a tool that the last turn was lent, by the agent's state."""
+    lent = lent_of(state)
+    return lent.get(name) if lent else None
+
+
+def lent_of(state: Any) -> dict[str, Any] | None:
+    """What is known of the tools that the last turn was lent, by name, if there were any."""
     if type(state) is not dict and not isinstance(state, Mapping):
         return None
     ledger = state.get("ledger")
-    lent = ledger.get("lent") if ledger else None
-    return lent.get(name) if lent else None
+    return ledger.get("lent") if ledger else None

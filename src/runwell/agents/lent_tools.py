@@ -41,10 +41,8 @@ def _key(run: Any, call_id: str) -> Any:
     return run.thread_id or run.run_id, run.ns, call_id
 
 
-def lent_in(request: ModelRequest, offered: list[Any], own: Mapping[str, Any]) -> tuple[ModelRequest, dict[str, Any]]:
+def lent_in(request: ModelRequest, own: Mapping[str, Any]) -> tuple[ModelRequest, dict[str, Any]]:
     """The request with its functions made tools, and those of its tools that are not the agent's own, by name."""
-    if request.tools is offered:
-        return request, {}
     tools = [each if isinstance(each, (BaseTool, ProviderTool, Mapping)) else as_tool(each) for each in request.tools]
     named: dict[str, Any] = {}
     for each in tools:

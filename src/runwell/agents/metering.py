@@ -21,7 +21,7 @@ class Meter:
 
     # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
     # result. A child's meter hangs on the part of the task that called it.
-    __slots__ = ("budget", "limited", "lock", "name", "parent", "priced", "used")
+    __slots__ = ("budget", "limited", "lock", "name", "parent", "priced", "timed", "used")
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class Meter:
         around = () if parent is None else parent.limited
         self.limited: tuple[Meter, ...] = around if budget is None else (self, *around)
         """The meters with a budget, from the innermost out."""
+        self.timed: bool = any(each.budget and each.budget.seconds is not None for each in self.limited)
+        """Whether a limit of time bounds it."""
         self.priced: bool = (parent is not None and parent.priced) or bool(budget and (budget.cost or budget.prices))
         if parent is not None and used:  # a run that goes on: the one around it does not know of its first part
             with self.lock:
@@ -88,7 +90,7 @@ class Meter:
         """What one task uses."""
         part = Meter.__new__(Meter)
         part.budget, part.parent, part.name, part.used = None, self, self.name, {}
-        part.lock, part.limited, part.priced = self.lock, self.limited, self.priced
+        part.lock, part.limited, part.priced, part.timed = self.lock, self.limited, self.priced, self.timed
         return part
 
     def begin(self, now: float) -> None:

@@ -59,8 +59,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 hint='Pass {"messages": [...]} with at least one message.',
             )
         meter: Meter = task.runtime.budget
-        now = await Now()
-        meter.begin(now)
+        now = await Now() if meter.timed else None
+        if now is not None:
+            meter.begin(now)
         over = meter.reached(now)
         if over is not None:
             return _stopped(setup, over)
@@ -75,7 +76,10 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         turn = _Turn(setup, ledger, task.values["messages"], meter)
         request = await _request(setup, task, setup.offered_after_cut if ledger.get("cut") else setup.offered)
         try:
-            response, extra = _response(await _around(turn, 0, request))
+            if setup.hooks["wrap_model_call"]:
+                response, extra = _response(await _around(turn, 0, request))
+            else:
+                response, extra = await _ask(turn, request), []
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
@@ -127,7 +131,13 @@ async def _request(setup: Setup, task: Task, tools: list[Any]) -> ModelRequest:
     if isinstance(system, Callee):
         made = await Call(system, task.runtime)
         system = SystemMessage(made) if isinstance(made, str) else made
-    hooked = any(hook.flow is None for hook in setup.hooks["wrap_model_call"])  # what is theirs to change is a copy
+        if system is not None and not isinstance(system, SystemMessage):
+            raise InvalidInput(
+                f"The system_prompt function of agent {setup.name!r} gave {made!r:.100}, which is not a SystemMessage.",
+                hint="It gives a text, a SystemMessage, or None.",
+            )
+    wraps = setup.hooks["wrap_model_call"]
+    hooked = bool(wraps) and any(hook.flow is None for hook in wraps)  # what is theirs to change is a copy
     return ModelRequest(
         model=setup.model,
         messages=list(task.values["messages"]) if hooked else task.values["messages"],
@@ -165,24 +175,27 @@ async def _around_checked(turn: _Turn, index: int, request: Any) -> ModelRespons
 
 
 async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
-    meter = turn.meter
+    meter, setup = turn.meter, turn.setup
     if turn.asked:  # a hook asks again: that counts like any other call
-        over = meter.reached(await Now())
+        over = meter.reached(await Now() if meter.timed else None)
         if over is not None:
             raise over
-    request = _checked(turn, request)
+    if setup.hooks["wrap_model_call"]:
+        request = _checked(turn, request)
     messages = request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
     if getattr(request.model, "profile", None):
-        check_fits(request, turn.setup.size)
+        check_fits(request, setup.size)
     turn.asked += 1
     if request.system_message is not None:
         messages = [request.system_message, *messages]
-    request, turn.lent = lent_in(request, turn.setup.offered, turn.setup.local)
-    called, model = _bound(turn.setup, request)
-    if turn.setup.guards:
-        for guard in turn.setup.guards:
+    turn.lent = {}
+    if request.tools is not setup.offered:
+        request, turn.lent = lent_in(request, setup.local)
+    called, model = _bound(setup, request)
+    if setup.guards:
+        for guard in setup.guards:
             model = guard.guard_model(model, request)
         called = callee(model)
     counted = meter.used.get("model_calls", 0)
@@ -194,8 +207,8 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
         meter.before(request.model)
         meter.after(request.model, None if getattr(request.model, "cache", None) else reply.usage_metadata)
-    if turn.setup.guards and hasattr(model, "update"):
-        turn.extra[len(turn.setup.hooks["wrap_model_call"])] = [model.update()]
+    if setup.guards and hasattr(model, "update"):
+        turn.extra[len(setup.hooks["wrap_model_call"])] = [model.update()]
     return ModelResponse([reply])
 
 
@@ -246,6 +259,15 @@ def _same(one: list[Any], other: list[Any]) -> bool:
 
 def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
     """The model with the request's tools, tool choice and format bound; made once for each combination."""
+    usual = (
+        request.tools is setup.offered
+        and request.model is setup.model
+        and request.response_format is setup.response_format
+        and request.tool_choice is None
+        and not request.model_settings
+    )
+    if usual and setup.usual is not None:
+        return setup.usual
     key = (
         id(request.model),
         tuple(map(id, request.tools)),
@@ -270,6 +292,8 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
     elif settings:
         model = model.bind(**settings)
     made = callee(model)
+    if usual:
+        setup.usual = made, model
     if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
         setup.bound[key] = (made, model, request.model, tuple(request.tools), strategy)  # held: the ids stay theirs
     return made, model
@@ -311,53 +335,78 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     heard = watched()
     if heard and reply.id != given_id and given_id is not None:
         record_decision("B3", reply.id, f"the id {given_id!r} is another message's", "code")
-    strategy = turn.strategy
-    shapes = strategy.shapes if isinstance(strategy, ToolStrategy) else {}
-    calls = [call for call in reply.tool_calls if call["name"] not in shapes]
-    told: list[BaseMessage] = [_malformed(call) for call in reply.invalid_tool_calls]
-    ledger = {k: v for k, v in ledger.items() if k != "ask_again"}
+    calls: list[Any] = reply.tool_calls
+    told: list[BaseMessage] = []
+    ledger = dict(ledger)
+    ledger.pop("ask_again", None)
+    ledger.pop("lent", None)
     update: dict[str, Any] = {}
     if task.values.get("structured_response") is not None:
         update["structured_response"] = None
-
-    repairs = ledger.get("repairs", 0) + 1 if reply.invalid_tool_calls and not reply.tool_calls else 0
-    if heard and reply.invalid_tool_calls:
-        names = ", ".join(str(call.get("name")) for call in reply.invalid_tool_calls)
-        outcome = "stopped" if repairs > setup.limits.max_repairs else "told"
-        record_decision("B4", outcome, f"the arguments for {names} cannot be read", "code")
-    if repairs > setup.limits.max_repairs:
-        update["stopped"] = f"malformed tool calls, {repairs} times in a row"
-
-    answers = [call for call in reply.tool_calls if call["name"] in shapes]
-    if isinstance(strategy, ToolStrategy) and answers:
-        told += _structured(setup, strategy, reply, answers, calls, update, ledger)
-        if strategy.on_mixed == "reject" and calls:
-            told += [_refused(call, "Give the final answer and call other tools in separate turns.") for call in calls]
-            calls = []
-    elif isinstance(strategy, ProviderStrategy) and not reply.tool_calls and not reply.invalid_tool_calls:
-        told += _native(setup, strategy, reply, response, update, ledger)
-    elif isinstance(strategy, ToolStrategy) and not reply.tool_calls and not reply.invalid_tool_calls:
-        told += _plain_text(setup, strategy, reply, ledger)
+    repairs = 0
+    if reply.invalid_tool_calls:
+        told += map(_malformed, reply.invalid_tool_calls)
+        repairs = 0 if calls else ledger.get("repairs", 0) + 1
+        if heard:
+            names = ", ".join(str(call.get("name")) for call in reply.invalid_tool_calls)
+            outcome = "stopped" if repairs > setup.limits.max_repairs else "told"
+            record_decision("B4", outcome, f"the arguments for {names} cannot be read", "code")
+        if repairs > setup.limits.max_repairs:
+            update["stopped"] = f"malformed tool calls, {repairs} times in a row"
+    if turn.strategy is not None:
+        calls = _formed(turn, reply, response, told, update, ledger)
     if response.structured_response is not None:
         update["structured_response"] = response.structured_response
 
-    allowed, limit = turn.meter.take_tool_calls(len(calls))
-    if limit is not None:
-        told += [_refused(call, f"The limit of {limit} tool calls is reached.") for call in calls[allowed:]]
-        if heard and len(calls) > allowed:
-            record_decision("F9", "refused", f"{len(calls) - allowed} calls beyond {limit}", "code")
-        calls = calls[:allowed]
+    if calls:
+        allowed, limit = turn.meter.take_tool_calls(len(calls))
+        if limit is not None:
+            told += [_refused(call, f"The limit of {limit} tool calls is reached.") for call in calls[allowed:]]
+            if heard and len(calls) > allowed:
+                record_decision("F9", "refused", f"{len(calls) - allowed} calls beyond {limit}", "code")
+            calls = calls[:allowed]
     finished = not calls and not told and not reply.tool_calls
     if finished and setup.done is not None:
         told += await _judged(setup, task, reply, update, ledger)
     ledger["checked"], ledger["repairs"] = True, repairs
-    ledger.pop("lent", None)
     if turn.lent and (asked := {call["name"]: turn.lent[call["name"]] for call in calls if call["name"] in turn.lent}):
         ledger["lent"] = about(asked)
         for call in calls:
             if call["name"] in asked:
                 setup.lent.remember(task.run, str(call["id"]), asked[call["name"]])
-    return {**update, "messages": [*before, reply, *told], "ledger": ledger}
+    if ledger != task.values.get("ledger"):
+        update["ledger"] = ledger
+    update["messages"] = [*before, reply, *told]
+    return update
+
+
+def _formed(
+    turn: _Turn,
+    reply: AIMessage,
+    response: ModelResponse[Any],
+    told: list[BaseMessage],
+    update: dict[str, Any],
+    ledger: dict[str, Any],
+) -> list[Any]:
+    """Where an answer in a form is due: what comes of the reply goes to `told`, `update` and `ledger`. Gives the calls
+    that are to run."""
+    setup, strategy = turn.setup, turn.strategy
+    spoke = not reply.tool_calls and not reply.invalid_tool_calls
+    if isinstance(strategy, ProviderStrategy):
+        if spoke:
+            told += _native(setup, strategy, reply, response, update, ledger)
+        return reply.tool_calls
+    assert isinstance(strategy, ToolStrategy)
+    answers = [call for call in reply.tool_calls if call["name"] in strategy.shapes]
+    calls = [call for call in reply.tool_calls if call["name"] not in strategy.shapes]
+    if answers:
+        told += _structured(setup, strategy, reply, answers, calls, update, ledger)
+        if strategy.on_mixed == "reject" and calls:
+            told += [_refused(call, "Give the final answer and call other tools in separate turns.") for call in calls]
+            return []
+    elif spoke:
+        told += _plain_text(setup, strategy, reply, ledger)
+    return calls
 
 
 def _unanswered(messages: list[BaseMessage]) -> list[str | None]:

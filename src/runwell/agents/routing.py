@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runwell.agents.history import last_reply, was_lent
+from runwell.agents.history import last_reply, lent_of
 from runwell.agents.setup import Setup
-from runwell.messages.message import ToolMessage
+from runwell.messages.message import AIMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Send
 
@@ -64,9 +64,7 @@ def _after_tools(setup: Setup, state: Mapping[str, Any]) -> Way:
         return sends(setup, state, pending), "calls are open"
     if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
         return setup.end, "the structured answer is there"
-    answers = _answers(state)
-    ran = [call for call in reply.tool_calls if call["id"] in answers]
-    if ran and all(_returns_directly(setup, state, call, answers[str(call["id"])]) for call in ran):
+    if _all_direct(setup, state, reply):
         return setup.end, "every call returned directly"
     return setup.loop, "the model reads the results"
 
@@ -89,17 +87,25 @@ def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:
     return found
 
 
-def _returns_directly(setup: Setup, state: Mapping[str, Any], call: Mapping[str, Any], answer: ToolMessage) -> bool:
-    """A return_direct tool's result ends the run; its error never does."""
-    return answer.status != "error" and _is(setup, state, call, "return_direct")
+def _all_direct(setup: Setup, state: Mapping[str, Any], reply: AIMessage) -> bool:
+    """Whether all calls that ran were of return_direct tools, whose result ends the run; an error never does."""
+    direct = _named(setup.return_direct, lent_of(state), "return_direct")
+    if not direct:
+        return False
+    answers = _answers(state)
+    ran = [call for call in reply.tool_calls if call["id"] in answers]
+    return bool(ran) and all(call["name"] in direct and answers[str(call["id"])].status != "error" for call in ran)
 
 
-def _is(setup: Setup, state: Mapping[str, Any], call: Mapping[str, Any], trait: str) -> bool:
-    lent = was_lent(state, call["name"])
-    return bool(lent[trait] if lent is not None else getattr(setup.local.get(call["name"]), trait, False))
+def _named(own: frozenset[str], lent: Mapping[str, Any] | None, trait: str) -> frozenset[str]:
+    """The names of tools that have a trait. One that the last turn was lent stands for one of the agent's."""
+    if not lent:
+        return own
+    return own - lent.keys() | {name for name, traits in lent.items() if traits[trait]}
 
 
 def sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
     """Side by side, but an exclusive tool's call by itself, after the others."""
-    together = [call for call in calls if not _is(setup, state, call, "exclusive")]
+    exclusive = _named(setup.exclusive, lent_of(state), "exclusive")
+    together = [call for call in calls if call["name"] not in exclusive] if exclusive else calls
     return [Send("tools", call) for call in (together or calls[:1])]

@@ -39,15 +39,19 @@ class Setup:
     hooks: dict[str, list[Hook]] = field(init=False)
     local: dict[str, BaseTool] = field(init=False)
     offered: list[Any] = field(init=False)
+    exclusive: frozenset[str] = field(init=False)
+    return_direct: frozenset[str] = field(init=False)
+    """Names of the tools that are so."""
     guards: tuple[AgentMiddleware, ...] = field(init=False)
     """Those that stand between the agent and its models."""
     bound: dict[Any, Any] = field(default_factory=dict)
     """Models with tools bound, by what they were bound with."""
-
+    usual: tuple[Callee[Any], Any] | None = None
+    """The agent's model as it is bound for a request that no hook has changed, once there was one."""
     lent: LentTools = field(default_factory=LentTools)
     reader: BaseTool | None = None
-    size: RequestSize = field(default_factory=RequestSize)
     """What shows the rest of a result that was cut: offered once there is one."""
+    size: RequestSize = field(default_factory=RequestSize)
     offered_after_cut: list[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +64,8 @@ class Setup:
         if self.reader is not None:
             self.local[self.reader.name] = self.reader
         self.offered_after_cut = [*self.offered, self.reader] if self.reader is not None else self.offered
+        self.exclusive = frozenset(name for name, tool in self.local.items() if tool.exclusive)
+        self.return_direct = frozenset(name for name, tool in self.local.items() if tool.return_direct)
         guarding = (AgentMiddleware.guard_model, AgentMiddleware.guard_answer)
         self.guards = tuple(
             each for each in self.middleware if (type(each).guard_model, type(each).guard_answer) != guarding

@@ -14,7 +14,7 @@ from runwell.effects import CallHook, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
-from runwell.messages.message import RemoveMessage, ToolMessage
+from runwell.messages.message import RemoveMessage, ToolMessage, new_id
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run, record_decision, watched
 from runwell.ports.command import Command
@@ -33,9 +33,11 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
         tool = setup.lent.find(task.run, call)
         if tool is None and was_lent(task.values, call["name"]) is None:
             tool = setup.local.get(call["name"])
-        runtime = _runtime(setup, task, call)
-        request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
         try:
+            runtime = None
+            if setup.hooks["wrap_tool_call"] or (tool is not None and tool.definition.injected):
+                runtime = _runtime(setup, task, call)  # else nobody sees it
+            request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
             made = await around_call(setup, 0, request)
         except BudgetExceeded as over:
             made = over_budget(setup, tool, call, over, task.runtime.budget)
@@ -102,6 +104,8 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
     if isinstance(answer, ToolMessage):
         if tool is not setup.reader:
             answer = capped(answer, setup.limits.max_tool_chars, setup.reader is not None)
+        if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
+            answer.id = new_id()  # it was made here for this call: the history need not copy it to give it one
         edited = _edited(request)
         if edited is not None:
             answer = _noted(answer, edited, call)
@@ -135,7 +139,8 @@ def _gone(call: Mapping[str, Any]) -> ToolMessage:
 def _edited(request: ToolCallRequest) -> Any:
     """The call as the model wrote it, if a person changed it."""
     reply, _ = last_reply(_messages(request.state))
-    return (reply.additional_kwargs.get("edited_calls") or {}).get(request.tool_call["id"]) if reply else None
+    edited = reply.additional_kwargs.get("edited_calls") if reply else None
+    return edited.get(request.tool_call["id"]) if edited else None
 
 
 def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, Any]) -> ToolMessage:

@@ -270,7 +270,7 @@ class Run(Keeping, Routing):
                 with observed:
                     writes = await settled(scope, run_node(node, planned, runtime, scope))
                     observed.end(self.graph.update_of(writes))
-            if spends is not None and self.graph.counts and runtime.budget.used:
+            if spends is not None and self.graph.counts and self.saver is not None and runtime.budget.used:
                 self.applied = None  # worked out without what comes now
                 writes.append((SPENT, dict(runtime.budget.used)))
         except GraphInterrupt as pause:

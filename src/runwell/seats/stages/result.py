@@ -28,7 +28,7 @@ def result(at: Facts) -> Iterator[Held]:
     yield Held(
         "G2",
         f"{named(direct, 'No tool')}{' ends it, unless it failed' if direct else ' does'}.",
-        "runwell.agents.routing:_returns_directly",
+        "runwell.agents.routing:_all_direct",
         status="held" if direct else "idle",
     )
     asked: Status = "held" if strategy is not None else "idle"
