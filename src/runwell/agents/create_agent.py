@@ -25,6 +25,7 @@ from runwell.agents.state import PRIVATE, AgentState, Ledger, mark_of
 from runwell.agents.structured_output import ToolStrategy, strategy_of
 from runwell.agents.tool_node import tool_node
 from runwell.drivers.colour import callee
+from runwell.effects import flow
 from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
 from runwell.graph.builder import StateGraph
 from runwell.messages.convert import convert_to_messages
@@ -392,10 +393,12 @@ def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -
         graph.add_edge("model", "after_model")
         decider = "after_model"
 
-    def after_the_model(state: Any) -> Any:
+    @flow
+    async def after_the_model(state: Any) -> Any:
         return after_model(setup, state)
 
-    def after_the_tools(state: Any) -> Any:
+    @flow
+    async def after_the_tools(state: Any) -> Any:
         return after_tools(setup, state)
 
     graph.add_conditional_edges(decider, after_the_model, places, joint=True)

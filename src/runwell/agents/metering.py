@@ -125,12 +125,14 @@ class Meter:
 
     def after(self, model: Any, usage: Any) -> None:
         """Its answer came, with this usage."""
+        if not usage:
+            return
         cost = None
         if self.priced:
             from runwell.models.prices import price_of
 
             cost = price_of(usage, *_named(model), self._prices())
-        tokens = (usage or {}).get("total_tokens") or 0
+        tokens = usage.get("total_tokens") or 0
         with self.lock:
             if tokens:
                 self._add("tokens", tokens)

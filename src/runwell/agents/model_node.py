@@ -46,13 +46,15 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
 
     @flow
     async def model(task: Task) -> Any:
-        ledger = task.values.get("ledger") or {}
-        history = task.values.get("messages") or []
-        stray = stray_answers(history) if ledger.get("checked") else []
+        values = task.values
+        ledger = values.get("ledger") or {}
+        history = values.get("messages") or []
+        begun = "checked" in ledger  # what came in has been looked at; what this run adds is valid by itself
+        stray = stray_answers(history) if begun else []
         if stray:
             gone = set(map(id, stray))
             history = [message for message in history if id(message) not in gone]
-            task.values = {**task.values, "messages": history}
+            task.values = {**values, "messages": history}
         if not history:
             raise InvalidInput(
                 f"Agent {setup.name!r} has no messages to answer.",
@@ -65,16 +67,12 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         over = meter.reached(now)
         if over is not None:
             return _stopped(setup, over)
-        if not ledger.get("checked"):
-            require_valid_history(task.values["messages"])  # what came in; what this run adds is valid by itself
-        if (
-            setup.reader is not None
-            and not ledger.get("cut")
-            and newly_cut(task.values["messages"], every=not ledger.get("checked"))
-        ):
+        if not begun:
+            require_valid_history(history)
+        if setup.reader is not None and "cut" not in ledger and newly_cut(history, every=not begun):
             ledger = {**ledger, "cut": True}
-        turn = _Turn(setup, ledger, task.values["messages"], meter)
-        request = await _request(setup, task, setup.offered_after_cut if ledger.get("cut") else setup.offered)
+        turn = _Turn(setup, ledger, history, meter)
+        request = await _request(setup, task, setup.offered_after_cut if "cut" in ledger else setup.offered)
         try:
             if setup.hooks["wrap_model_call"]:
                 response, extra = _response(await _around(turn, 0, request))
@@ -85,7 +83,8 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 raise
             return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
-        extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
+        if turn.extra:
+            extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
         if stray:
             extra = [{"messages": [RemoveMessage(id=message.id or "") for message in stray]}, *extra]
         return [*extra, taken] if extra else taken

@@ -38,7 +38,7 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
             if setup.hooks["wrap_tool_call"] or (tool is not None and tool.definition.injected):
                 runtime = _runtime(setup, task, call)  # else nobody sees it
             request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
-            made = await around_call(setup, 0, request)
+            made = await (around_call(setup, 0, request) if setup.hooks["wrap_tool_call"] else _execute(setup, request))
         except BudgetExceeded as over:
             made = over_budget(setup, tool, call, over, task.runtime.budget)
         except Exception as error:
@@ -156,6 +156,9 @@ def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, 
 
 def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> Any:
     """What a tool or hook gave, as the node's update: this call is answered exactly once, and no sibling's is."""
+    if type(made) is ToolMessage:
+        _own(call, made)
+        return {"messages": [made]}
     parts = made if isinstance(made, list) else [made]
     update: list[Any] = []
     answers = 0
@@ -233,4 +236,5 @@ def _handed_on(task: Task, command: Command[Any], message: ToolMessage) -> bool:
 
 
 def _messages(state: Any) -> Any:
-    return (state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)) or ()
+    mapping = type(state) is dict or isinstance(state, Mapping)
+    return (state.get("messages") if mapping else getattr(state, "messages", None)) or ()

@@ -120,19 +120,21 @@ def injected(wants: Sequence[str], runtime: Runtime[Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Branch:
-    """A conditional edge: `path(state)` names where to go, through `ends` if given."""
+    """A conditional edge: `path(state)` names where to go, through `ends` if given. `flow`: it is engine code."""
 
     name: str
     callee: Callee[Any]
     wants: tuple[str, ...]
     ends: dict[Any, str] | None
+    flow: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, path: Any, ends: dict[Any, str] | None) -> Branch:
         name = getattr(path, "__name__", None) or getattr(path, "name", None) or type(path).__name__
         if callable(path) and not hasattr(path, "ainvoke"):
             _refuse_unknown(f"The path {name!r} of a conditional edge", path)
-        return cls(str(name), callee(path, cheap=True), bind_parameters(path) if callable(path) else (), ends)
+        wants = bind_parameters(path) if callable(path) else ()
+        return cls(str(name), callee(path, cheap=True), wants, ends, path if is_flow(path) else None)
 
     def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
         """The callable with this task's injected values."""

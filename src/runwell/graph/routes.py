@@ -42,8 +42,11 @@ class Routing(RunState):
     async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
         writes: list[Write] = []
         for branch in self.graph.branches.get(source, ()):
-            called = branch.callee if not branch.wants else branch.bound(runtime)
-            chosen = await Call(called, self.view(self.graph.schema, values))
+            if branch.flow is not None:
+                chosen = await branch.flow(values)
+            else:
+                called = branch.callee if not branch.wants else branch.bound(runtime)
+                chosen = await Call(called, self.view(self.graph.schema, values))
             writes += [(ROUTE, target) for target in self._chosen(source, branch, chosen)]
         return writes
 
@@ -108,5 +111,8 @@ class Routing(RunState):
                 )
             return []
         branch = self.graph.joint[node]
-        chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
+        if branch.flow is not None:
+            chosen = await branch.flow(self.values)
+        else:
+            chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
         return [(ROUTE, target) for target in self._chosen(node, branch, chosen)]

@@ -49,10 +49,11 @@ class MessageList(list[BaseMessage]):
 
     def add(self, message: BaseMessage) -> None:
         """Append a message whose id is in none of ours."""
-        place = len(self)
-        if cast("dict[str, int]", self.places).setdefault(cast("str", message.id), place) != place:
+        place, id, places = len(self), message.id, self.places
+        assert id is not None and places is not None
+        if places.setdefault(id, place) != place:
             self.places = _places(self)  # another branch has the id elsewhere: ours must know its own
-            self.places[cast("str", message.id)] = place
+            self.places[id] = place
         list.append(self, message)  # ours would forget
 
 
@@ -82,14 +83,17 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     Appending costs O(new) plus the copy of a list of references.
     """
     added = convert_to_messages(right)
-    for number in range(len(added) - 1, -1, -1):
+    whole = _WHOLE.issuperset(map(type, added))  # as almost always: nothing to take out, no chunk
+    for number in range(len(added) - 1, -1, -1) if not whole else ():
         if added[number].id == REMOVE_ALL_MESSAGES and isinstance(added[number], RemoveMessage):
             added, left = added[number + 1 :], ()
             break
     known = type(left) is MessageList and left.places is not None
     result = MessageList(left, left.places) if known else _adopted(left)
     for message in added:
-        if isinstance(message, RemoveMessage):
+        if whole:
+            pass
+        elif isinstance(message, RemoveMessage):
             place = result.place_of(cast("str", message.id))
             if place is None:
                 raise InvalidInput(
@@ -99,7 +103,7 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
             del result[place]
             result.places = _places(result)
             continue
-        if isinstance(message, BaseMessageChunk):
+        elif isinstance(message, BaseMessageChunk):
             message = message.to_message()
         if message.id is None:
             result.add(with_id(message, new_id()))

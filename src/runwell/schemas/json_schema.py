@@ -37,11 +37,16 @@ _SINGLES = (
 )
 
 
+_NESTED = frozenset((dict, list))
+
+
 def copy_json(value: Any) -> Any:
     """A copy of nested dicts and lists; anything else is shared."""
     kind = type(value)
     if kind is dict:  # most values inside are plain, so copy the whole and replace the few that are not
         copy = value.copy()
+        if _NESTED.isdisjoint(map(type, value.values())):
+            return copy
         for key, item in value.items():
             inner = type(item)
             if inner is dict or inner is list:

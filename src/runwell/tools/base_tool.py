@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import marshal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -229,7 +229,7 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         an injected parameter is dropped. `injected` is the runtime, or values by parameter name.
         """
         made = self._definition or self.definition
-        if not isinstance(args, Mapping):
+        if type(args) is not dict and not isinstance(args, Mapping):
             raise ToolArgumentsError(
                 message(self.name, [Problem("", f"got {shorten(args)}", "an object with an entry for each argument")])
             )
@@ -260,12 +260,12 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
 
     def bound(self, kwargs: dict[str, Any]) -> Callee[Any]:
         """The function with its prepared arguments, to be called with none."""
-        made = self.definition
-        positional = [kwargs.pop(name) for name in made.positional if name in kwargs]
-        callee = made.callee
+        made = self._definition or self.definition
+        positional = [kwargs.pop(name) for name in made.positional if name in kwargs] if made.positional else ()
+        callee, name = made.callee, self.name
         return Callee(
-            _filled(callee.sync, self.name, positional, kwargs),
-            _filled(callee.aio, self.name, positional, kwargs),
+            callee.sync and _filled(callee.sync, name, positional, kwargs),
+            callee.aio and _filled(callee.aio, name, positional, kwargs),
             cheap=callee.cheap,
         )
 
@@ -423,9 +423,7 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         return f"{type(self).__name__}(name={self.name!r}, description={self.description[:60]!r})"
 
 
-def _filled(function: Any, name: str, positional: list[Any], kwargs: dict[str, Any]) -> Any:
-    if function is None:
-        return None
+def _filled(function: Any, name: str, positional: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     call = partial(function, *positional, **kwargs)
     vars(call)["__qualname__"] = name  # what messages call it, instead of a repr that shows the arguments
     return call
