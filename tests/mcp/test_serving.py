@@ -8,15 +8,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitResult
+from pydantic import BaseModel
 
 from mcp import Client
 from runwell.agents import create_agent
+from runwell.agents.structured_output import ToolStrategy
 from runwell.errors import DuplicateTool, InvalidInput, MCPToolError
 from runwell.mcp import MCPClient, Stdio, as_mcp_server
 from runwell.messages import AIMessage
@@ -236,6 +238,97 @@ def test_what_cannot_be_served_is_refused(office: Any) -> None:
         as_mcp_server(office.add, tool("add", description="x")(lambda a: a))
     with pytest.raises(InvalidInput, match="without a name"):
         as_mcp_server(create_agent(FakeChatModel(), []))
+
+
+class Weather(TypedDict):
+    city: str
+    degrees: int
+
+
+@tool(output_schema=Weather, read_only=True, idempotent=True, destructive=False, open_world=True)
+def weather(city: str) -> Weather:
+    """Tell the weather."""
+    return {"city": city, "degrees": 21}
+
+
+@tool(output_schema=list[int])
+def dice(count: int) -> list[int]:
+    """Throw dice."""
+    return [6] * count
+
+
+@tool(output_schema=str)
+def quote(number: int) -> str:
+    """Quote a number."""
+    return f'"{number}"'
+
+
+@tool(output_schema=Weather, response_format="content_and_artifact")
+def forecast(city: str) -> Any:
+    """Tell tomorrow's weather."""
+    return "warm", {"city": city, "degrees": 25}
+
+
+@tool(output_schema=Weather)
+def wrong(city: str) -> Any:
+    """Break its word."""
+    return {"city": city, "degrees": "warm"}
+
+
+class Verdict(BaseModel):
+    good: bool
+    why: str
+
+
+@MODES
+def test_what_a_tool_declares_is_announced_and_sent_e13(run: Any, mode: str) -> None:
+    judge = create_agent(
+        FakeChatModel(responses=[AIMessage("", tool_calls=[tool_call("Verdict", good=True, why="it is")])]),
+        [],
+        response_format=ToolStrategy(Verdict),
+        name="judge",
+    )
+    server = as_mcp_server(weather, dice, quote, forecast, wrong, judge)
+
+    async def listed() -> Any:
+        async with Client(server, mode=mode) as client:
+            return {each.name: each for each in (await client.list_tools()).tools}
+
+    found = asyncio.run(listed())
+    hints = found["weather"].annotations
+    assert (hints.read_only_hint, hints.idempotent_hint, hints.destructive_hint, hints.open_world_hint) == (
+        True,
+        True,
+        False,
+        True,
+    )
+    assert set(found["weather"].output_schema["properties"]) == {"city", "degrees"}
+    assert found["dice"].output_schema["properties"]["result"]["type"] == "array"
+    assert set(found["judge"].output_schema["properties"]) == {"good", "why"}
+    sent = {
+        name: call(server, name, arguments, mode)
+        for name, arguments in {
+            "weather": {"city": "Bern"},
+            "dice": {"count": 2},
+            "quote": {"number": 3},
+            "forecast": {"city": "Bern"},
+            "wrong": {"city": "Bern"},
+            "judge": {"task": "this"},
+        }.items()
+    }
+    assert {name: each.structured_content for name, each in sent.items()} == {
+        "weather": {"city": "Bern", "degrees": 21},
+        "dice": {"result": [6, 6]},
+        "quote": {"result": '"3"'},
+        "forecast": {"city": "Bern", "degrees": 25},
+        "wrong": None,
+        "judge": {"good": True, "why": "it is"},
+    }
+    assert sent["forecast"].content[0].text == "warm"
+    assert [name for name, each in sent.items() if each.is_error] == ["wrong"]
+    with MCPClient(server, protocol=mode) as client:  # our own client checks them by what was announced
+        reply = run.invoke(named(client)["weather"], tool_call("weather", city="Bern"))
+    assert reply.artifact == {"city": "Bern", "degrees": 21}
 
 
 @pytest.mark.integration

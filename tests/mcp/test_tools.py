@@ -197,6 +197,13 @@ def test_headers_are_for_urls_only() -> None:
         MCPClient(Stdio("python"), headers={"Authorization": "Bearer x"})
 
 
+@pytest.mark.parametrize("value", ["Bearer hunter2\n", " hunter2", "hunter2\r\nX: y", "hünter2", 3])
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"'Authorization' of .* cannot be sent") as caught:
+        MCPClient("https://x.example/mcp", headers={"Authorization": value})
+    assert "unter2" not in str(caught.value)
+
+
 # -- B10: a server's text
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from runwell.mcp.client import MCPClient
     from runwell.mcp.many import MultiServerMCPClient
     from runwell.mcp.middleware import MCPToolsMiddleware
+    from runwell.mcp.over_http import as_http_app
     from runwell.mcp.resources import MCPResource
     from runwell.mcp.serving import as_mcp_server, serve
     from runwell.mcp.target import Http, Stdio
@@ -29,6 +30,7 @@ _HOME = {
     "MCPToolsMiddleware": "runwell.mcp.middleware",
     "MultiServerMCPClient": "runwell.mcp.many",
     "Stdio": "runwell.mcp.target",
+    "as_http_app": "runwell.mcp.over_http",
     "as_langchain_tool": "runwell.mcp.adapter",
     "as_mcp_server": "runwell.mcp.serving",
     "serve": "runwell.mcp.serving",
@@ -47,6 +49,7 @@ __all__ = [
     "MCPToolsMiddleware",
     "MultiServerMCPClient",
     "Stdio",
+    "as_http_app",
     "as_langchain_tool",
     "as_mcp_server",
     "serve",

@@ -17,11 +17,14 @@ from typing import Any, Literal
 
 from runwell.errors import MCPConnectionError, RunwellError
 from runwell.mcp.loop import at_exit, bridge
-from runwell.mcp.target import Target, connector
+from runwell.mcp.target import Stdio, Target, connector
 
 __all__ = ["Callbacks", "Connection", "Session"]
 
 _log = logging.getLogger("runwell.mcp")
+
+_REFUSALS = (401, 403)
+_WHO = "401 and 403: headers= or auth= are missing or wrong."
 
 LEAVING_S = 12.0
 """How long to wait for a session to be left: the SDK's own stages (closing, SIGTERM, SIGKILL) take up to 7."""
@@ -160,7 +163,7 @@ class Connection:
         if error.code == INTERNAL_ERROR and error.message == "Server returned an error response":
             raise MCPConnectionError(
                 f"MCP server {self.name!r} ({self.target.place}) answered with HTTP status {session.status}.",
-                hint="401 and 403: headers= or auth= are missing or wrong.",
+                hint=_WHO if session.status in _REFUSALS else None,
             ) from error
 
     async def _lost(self, session: Session, error: Any) -> bool | None:
@@ -294,11 +297,17 @@ class Connection:
         if session.status is not None and session.status >= 400:
             said = f"HTTP {session.status} ({said})"
         made = MCPConnectionError(
-            f"MCP server {self.name!r} ({self.target.place}) cannot be reached: {said}.",
-            hint="Is the program installed, or the address right? A program that ends at once says why on its stderr.",
+            f"MCP server {self.name!r} ({self.target.place}) cannot be reached: {said}.", hint=self._hint(session)
         )
-        made.retryable = True
+        made.retryable = session.status not in _REFUSALS
         return made
+
+    def _hint(self, session: Session) -> str:
+        if session.status in _REFUSALS:
+            return _WHO
+        if isinstance(self.target, Stdio):
+            return "Is the program installed? One that ends at once says why on its stderr."
+        return "Is the server running, and the address right, its path included (often /mcp)?"
 
     async def _leave(self, session: Session) -> None:
         session.stop.set()

@@ -31,9 +31,14 @@ def request_of(question: Interrupt, problem: str | None = None) -> Any:
     )
 
 
-def answer_of(question: Interrupt, result: Any) -> Any:
-    """What a run goes on with. Raises Declined where the question has no word for a refusal."""
+def answer_of(question: Interrupt, result: Any, *, keep: bool = False) -> Any:
+    """What a run goes on with. Raises Declined where the question has no word for a refusal.
+
+    With `keep` a question that was put aside ("cancel") stays open, which raises Declined as well.
+    """
     value = question.value
+    if keep and result.action == "cancel":
+        raise Declined(result.action)
     content = dict(result.content or {})
     if _relayed(value):
         if result.action != "accept":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,10 @@ from runwell.errors import InvalidConfig, MissingExtra
 from runwell.mcp.body_limit import bounded_transport
 
 __all__ = ["Http", "InMemory", "Stdio", "Target", "sdk", "target_of"]
+
+
+_HEADER = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,14 @@ class Http:
                 f"{self.url!r:.200} is not the address of an MCP server: text is taken as an http or https URL only.",
                 hint="To start a program, say so: Stdio('python', ['server.py']), or Path('server.py').",
             )
+        value: Any
+        for name, value in self.headers.items():
+            # Told without the value, which is often a secret; the HTTP library would tell it.
+            if not isinstance(value, str) or not _HEADER.fullmatch(value) or not _HEADER_NAME.fullmatch(name):
+                raise InvalidConfig(
+                    f"The header {name!r} of {self.place!r} cannot be sent as it is.",
+                    hint="Its value is a text of printable ASCII characters without spaces or newlines at its ends.",
+                )
 
     @property
     def place(self) -> str:

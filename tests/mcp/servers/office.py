@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from runwell.agents import create_agent
 from runwell.graph import interrupt
 from runwell.messages import AIMessage
@@ -51,3 +53,15 @@ class Clerk(FakeChatModel):
 
 
 clerk = create_agent(Clerk(responses=[]), [delete], approvals="destructive", name="clerk")
+
+
+@tool
+def pid() -> int:
+    """The server's process id."""
+    return os.getpid()
+
+
+@tool
+def whoami(runtime: ToolRuntime) -> str:
+    """Who calls."""
+    return "nobody" if runtime.principal is None else runtime.principal.id
