@@ -17,6 +17,8 @@ RunwellError                      everything below is one; `.code` is stable, `.
 │   ├── RunningLoop               a sync call that would block the thread it needs
 │   ├── InvalidNamespaceError     (also ValueError) a store's namespace that cannot be
 │   ├── CallOrderChanged          code that goes on from its record calls other tasks than it did before
+│   ├── CassetteMismatch          a request that a recorded test did not make before
+│   ├── CassetteMismatch          a recorded test makes a request that is not on its tape
 │   └── SandboxUnavailable        the sandbox that is asked for does not work on this machine
 ├── GraphError                    your graph: fix its definition (found by compile)
 ├── ModelFacingError              goes back to the model as a message
@@ -64,6 +66,7 @@ from typing import Any, ClassVar
 __all__ = [
     "BudgetExceeded",
     "CallOrderChanged",
+    "CassetteMismatch",
     "CheckpointCorrupt",
     "ContextOverflow",
     "ContextOverflowError",
@@ -261,6 +264,12 @@ class CallOrderChanged(UsageError):
     """Code that runs again after a pause or crash does not make the calls of tasks that were recorded."""
 
     code = "RW115"
+
+
+class CassetteMismatch(UsageError):
+    """A recorded test makes a request that is not on its tape."""
+
+    code = "RW117"
 
 
 class SandboxUnavailable(UsageError):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.caches import CacheSuite
+    from runwell.testing.cassettes import Tape, cassette
     from runwell.testing.chat_models import ChatModelSuite
     from runwell.testing.effects import EnumeratingDriver, Killed, kills
     from runwell.testing.embeddings import EmbeddingsSuite
@@ -51,9 +52,11 @@ _HOME = {
     "Said": "runwell.testing.wire.said",
     "SaverThreadsSuite": "runwell.testing.saver_threads",
     "StoreSuite": "runwell.testing.stores",
+    "Tape": "runwell.testing.cassettes",
     "Trajectory": "runwell.testing.trajectory",
     "WireDialect": "runwell.testing.wire.said",
     "WireServer": "runwell.testing.wire.server",
+    "cassette": "runwell.testing.cassettes",
     "kills": "runwell.testing.effects",
     "match_trajectory": "runwell.testing.trajectory",
 }
@@ -80,9 +83,11 @@ __all__ = [
     "Said",
     "SaverThreadsSuite",
     "StoreSuite",
+    "Tape",
     "Trajectory",
     "WireDialect",
     "WireServer",
+    "cassette",
     "kills",
     "match_trajectory",
 ]
