@@ -49,11 +49,12 @@ class MessageList(list[BaseMessage]):
 
     def add(self, message: BaseMessage) -> None:
         """Append a message whose id is in none of ours."""
-        place, id, places = len(self), message.id, self.places
-        assert id is not None and places is not None
-        if places.setdefault(id, place) != place:
+        place, name, places = len(self), message.id, self.places
+        assert name is not None
+        assert places is not None
+        if places.setdefault(name, place) != place:
             self.places = _places(self)  # another branch has the id elsewhere: ours must know its own
-            self.places[id] = place
+            self.places[name] = place
         list.append(self, message)  # ours would forget
 
 
