@@ -10,6 +10,7 @@ import pytest
 
 from runwell.cli import doctor
 from runwell.cli.extras import EXTRAS, installed
+from runwell.models.init import known_providers
 
 PYPROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
 SECRETS = {
@@ -39,7 +40,7 @@ def test_json_for_scripts(runwell: Any, folder: Path) -> None:
     assert found["keys"] == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]
     assert found["proxies"]["HTTPS_PROXY"] == "proxy.example:3128"
     assert found["extras"]["cli"]["installed"]
-    assert found["providers"] == ["anthropic", "local", "mistralai", "ollama", "openai", "scripted"]
+    assert found["providers"] == sorted({*known_providers(), "scripted"})
     assert found["models"] == []
     assert found["models_folder"] == str(folder / "home" / "runwell" / "models")
     assert found["offline"]

@@ -13,6 +13,7 @@ from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.testing.wire import (
     AnthropicDialect,
     Call,
+    CohereDialect,
     MistralDialect,
     OllamaDialect,
     OpenAIDialect,
@@ -25,6 +26,7 @@ DIALECTS: dict[str, WireDialect] = {
     "anthropic": AnthropicDialect(),
     "ollama": OllamaDialect(),
     "mistralai": MistralDialect(),
+    "cohere": CohereDialect(),
 }
 ROOT = Path(__file__).resolve().parents[2]
 

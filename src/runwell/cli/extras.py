@@ -13,6 +13,7 @@ EXTRAS = {
     "cli": ("typer", "rich", "prompt_toolkit"),
     "local": ("xllamacpp",),
     "anthropic": ("anthropic",),
+    "cohere": ("cohere",),
     "mistral": ("mistralai",),
     "ollama": ("ollama",),
     "openai": ("openai",),

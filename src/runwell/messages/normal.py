@@ -20,10 +20,14 @@ Block = Mapping[str, Any]
 
 
 def blocks_of(message: BaseMessage) -> list[ContentBlock]:
-    """The message's content in standard blocks. Calls that are no block of the content follow it."""
+    """The message's content in standard blocks. Calls that are no block of the content follow it, and what is noted of
+    a bare text beside it (`additional_kwargs["annotations"]`) stands in its block."""
     blocks = standard_blocks(message.content)
     if not isinstance(message, AIMessage):
         return blocks
+    notes = message.additional_kwargs.get("annotations")
+    if notes and isinstance(notes, list):
+        blocks = _annotated(blocks, message.content, notes)
     calls: list[Any]
     if isinstance(message, AIMessageChunk) and message.chunk_position != "last":
         calls = list(message.tool_call_chunks)
@@ -34,6 +38,15 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
         shown = [(block.get("id"), block.get("name")) for block in blocks if block["type"] in kinds]
         blocks += [call for call in calls if (call["id"], call["name"]) not in shown]
     return blocks
+
+
+def _annotated(blocks: list[ContentBlock], content: Content, notes: list[Any]) -> list[ContentBlock]:
+    """With the notes in the first text that came without a block around it."""
+    bare = [place for place, item in enumerate([content] if isinstance(content, str) else content) if type(item) is str]
+    if not bare or not blocks:
+        return blocks
+    block = cast("ContentBlock", {**blocks[bare[0]], "annotations": [_annotation(note) for note in notes]})
+    return [*blocks[: bare[0]], block, *blocks[bare[0] + 1 :]]
 
 
 def standard_blocks(content: Content) -> list[ContentBlock]:

@@ -19,6 +19,7 @@ GROUP: Final = "runwell.providers"
 # Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
 _OURS: Final = {
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
+    "cohere": "runwell.providers.cohere:ChatCohere",
     "mistralai": "runwell.providers.mistral:ChatMistralAI",
     "ollama": "runwell.providers.ollama:ChatOllama",
     "local": "runwell.providers.local:LocalChatModel",

@@ -29,6 +29,9 @@ _NOT_SENT = frozenset(
     | {"server_tool_call", "server_tool_call_chunk", "server_tool_use", "mcp_tool_use"}
 )
 
+_NOT_TAKEN = frozenset({"annotations", "tool_plan"})
+"""What messages keep that no request of this format has a place for: notes on a text, and another vendor's mark."""
+
 
 # -- to the wire
 
@@ -76,7 +79,7 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
 
 
 def _assistant(message: Any) -> dict[str, Any]:
-    extra = message.additional_kwargs
+    extra = {key: value for key, value in message.additional_kwargs.items() if key not in _NOT_TAKEN}
     wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(message.content)}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:

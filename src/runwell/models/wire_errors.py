@@ -22,7 +22,8 @@ __all__ = ["error_from_wire", "retry_after_s"]
 
 _TOO_LONG = re.compile(
     r"maximum context length|context_length|context window|available context size"
-    r"|exceeds? (the )?(model's )?(max|context)|prompt is too long|too many tokens in the (prompt|request)",
+    r"|exceeds? (the )?(model's )?(max|context)|prompt is too long|too many tokens in the (prompt|request)"
+    r"|tokens: size limit exceeded|number of tokens in the prompt cannot exceed",
     re.I,
 )
 _LIMIT_AND_SIZE = (
@@ -31,7 +32,9 @@ _LIMIT_AND_SIZE = (
         r"(?P<size>\d+) tokens.*?(?:context size|context length|context window)\D{0,20}(?P<limit>\d+)", re.I | re.S
     ),
     re.compile(r"(?P<size>\d+) tokens > (?P<limit>\d+)", re.I),
+    re.compile(r"cannot exceed (?P<limit>\d+) - received (?P<size>\d+)", re.I),
 )
+_BY = re.compile(r"limit exceeded by (\d+) tokens", re.I)
 _KINDS = {
     "server_error": 500,
     "api_error": 500,
@@ -103,6 +106,9 @@ def error_from_wire(
 
 
 def _over(said: Mapping[str, Any], message: str) -> int | None:
+    told = _BY.search(message)
+    if told:
+        return int(told[1])
     size, limit = said.get("n_prompt_tokens"), said.get("n_ctx")
     if not (isinstance(size, int) and isinstance(limit, int)):
         for pattern in _LIMIT_AND_SIZE:

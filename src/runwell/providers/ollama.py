@@ -12,7 +12,8 @@ from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from runwell.models.profile import ModelProfile
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
-from runwell.providers.ollama_clients import AsyncLines, Lines, OllamaClients
+from runwell.providers.event_lines import AsyncLines, Lines
+from runwell.providers.ollama_clients import OllamaClients
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["ChatOllama"]

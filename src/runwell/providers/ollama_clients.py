@@ -1,15 +1,14 @@
-"""The clients of Ollama's SDK, and the streams of lines that its server sends."""
+"""The clients of Ollama's SDK."""
 
 from __future__ import annotations
 
-from json import loads
 from typing import Any
 
 from pydantic import SecretStr
 
 from runwell.providers.clients import Clients
 
-__all__ = ["AsyncLines", "Lines", "OllamaClients"]
+__all__ = ["OllamaClients"]
 
 
 class OllamaClients(Clients):
@@ -43,37 +42,3 @@ def _keyed(client: Any, model: Any) -> Any:
     elif "authorization" not in named:
         client.headers.pop("authorization", None)
     return client
-
-
-class Lines:
-    """The JSON texts of a response, one a line."""
-
-    def __init__(self, response: Any) -> None:
-        self.response = response
-        self._lines = response.iter_lines()
-
-    def __next__(self) -> Any:
-        for line in self._lines:
-            if line.strip():
-                return loads(line)
-        raise StopIteration
-
-    def close(self) -> None:
-        self.response.close()
-
-
-class AsyncLines:
-    """As `Lines`."""
-
-    def __init__(self, response: Any) -> None:
-        self.response = response
-        self._lines = response.aiter_lines()
-
-    async def __anext__(self) -> Any:
-        async for line in self._lines:
-            if line.strip():
-                return loads(line)
-        raise StopAsyncIteration
-
-    async def close(self) -> None:
-        await self.response.aclose()

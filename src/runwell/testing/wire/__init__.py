@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
+    from runwell.testing.wire.cohere import CohereDialect
     from runwell.testing.wire.mistral import MistralDialect
     from runwell.testing.wire.ollama import OllamaDialect
     from runwell.testing.wire.openai import OpenAIDialect
@@ -16,6 +17,7 @@ _HOME = {
     "AnthropicDialect": "runwell.testing.wire.anthropic",
     "Asked": "runwell.testing.wire.said",
     "Call": "runwell.testing.wire.said",
+    "CohereDialect": "runwell.testing.wire.cohere",
     "MistralDialect": "runwell.testing.wire.mistral",
     "OllamaDialect": "runwell.testing.wire.ollama",
     "OpenAIDialect": "runwell.testing.wire.openai",
@@ -28,6 +30,7 @@ __all__ = [
     "AnthropicDialect",
     "Asked",
     "Call",
+    "CohereDialect",
     "MistralDialect",
     "OllamaDialect",
     "OpenAIDialect",
