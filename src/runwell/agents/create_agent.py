@@ -203,7 +203,7 @@ def _reader(found: Mapping[str, Any], limits: AgentLimits) -> Any:
             f"The name {READER!r} is that of the tool that shows the rest of results that were cut.",
             hint="Rename your tool, or leave results whole: limits=AgentLimits(max_tool_chars=None).",
         )
-    return artifact_reader()
+    return artifact_reader(limits.max_tool_media_bytes)
 
 
 def _wrong_kinds(given: Mapping[str, Any]) -> Iterator[InvalidInput]:

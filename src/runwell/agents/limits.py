@@ -84,7 +84,8 @@ class AgentLimits:
     `max_repairs`: how often in a row the model is told that all its calls were malformed. `max_answers`: how often a
     structured answer may be tried. `max_sent_back`: how often `done=` may send an answer back. `max_tool_chars`: a
     tool's text beyond this keeps its head and tail, and the model gets a tool to read the rest (None: whole).
-    `max_concurrency`: tool calls at once.
+    `max_tool_media`, `max_tool_media_bytes`: how many pictures, files and other media of one result the model is
+    shown, and how many bytes of them in all (None: any number). `max_concurrency`: tool calls at once.
     `on_sibling_failure`: whether tool calls beside one that ends the run are awaited ("wait") or stopped where that is
     possible ("cancel"); what has finished is kept either way. `allowed_roles`: the roles that a caller's messages may
     have, for instance `["user"]` where the caller is not the program; None: any. `overflow`: what comes of a
@@ -97,6 +98,8 @@ class AgentLimits:
     max_answers: int = 3
     max_sent_back: int = 3
     max_tool_chars: int | None = 100_000
+    max_tool_media: int | None = 20
+    max_tool_media_bytes: int | None = 10_000_000
     max_concurrency: int | None = 32
     on_sibling_failure: Literal["wait", "cancel"] = "wait"
     allowed_roles: Sequence[str] | None = None
@@ -119,7 +122,7 @@ class AgentLimits:
             raise InvalidInput(
                 f"AgentLimits(on_sibling_failure={self.on_sibling_failure!r}).", hint='It is "wait" or "cancel".'
             )
-        for name in ("max_tool_chars", "max_concurrency"):
+        for name in ("max_tool_chars", "max_tool_media", "max_tool_media_bytes", "max_concurrency"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInput(f"AgentLimits({name}={value!r}) allows nothing.", hint="Use None for no limit.")

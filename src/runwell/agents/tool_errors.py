@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.agents.cut_results import bounded
 from runwell.agents.metering import Meter
 from runwell.agents.setup import Setup
 from runwell.errors import BudgetExceeded, NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError
@@ -39,7 +40,8 @@ def answer_to(setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], erro
         name = "a function of the program's" if callable(rule) else f"on_tool_error={rule!r}"
         record_failure(error, call, "raised" if told is None else "told", name)
     if told is not None:
-        return told if isinstance(told, ToolMessage) else _message(str(told), call)
+        said = told if isinstance(told, ToolMessage) else _message(str(told), call)
+        return bounded(said, setup.limits, setup.reader is not None)
     error.add_note(f"in tool {call['name']!r}, call {call['id']!r}, with arguments {call['args']!r:.500}")
     raise error
 

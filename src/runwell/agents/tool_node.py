@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runwell.agents.cut_results import capped
+from runwell.agents.cut_results import bounded
 from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
@@ -100,10 +100,10 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
             raise
         if watched():
             record_failure(error, call, "told", f"{tool.name}'s own handler")
-        return own
+        return bounded(own, setup.limits, setup.reader is not None)
+    if tool is not setup.reader:
+        answer = bounded(answer, setup.limits, setup.reader is not None)
     if isinstance(answer, ToolMessage):
-        if tool is not setup.reader:
-            answer = capped(answer, setup.limits.max_tool_chars, setup.reader is not None)
         if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
             answer.id = new_id()  # it was made here for this call: the history need not copy it to give it one
         edited = _edited(request)

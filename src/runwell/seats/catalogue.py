@@ -124,7 +124,8 @@ _ALL = (
     ),
     Seat(
         "B8", "What of a tool's return does the model read, and is it cut?", "RULING", "code",
-        "Typed content as it is, anything else as JSON. Beyond max_tool_chars the head and tail stay, what was cut is "
+        "Typed content as it is, anything else as JSON. Beyond max_tool_chars the head and tail stay, of media beyond "
+        "max_tool_media and max_tool_media_bytes the first; what was cut is "
         "said, and the model is given the tool read_artifact to read the rest.",
     ),
     Seat(

@@ -46,10 +46,13 @@ def sight(at: Facts) -> Iterator[Held]:
     else:
         yield Held("B7", "No structured answer is asked for.", f"{NODE}_bound", status="idle")
     cut = "whole" if limits.max_tool_chars is None else f"head and tail beyond {limits.max_tool_chars} characters"
+    if limits.max_tool_media is not None or limits.max_tool_media_bytes is not None:
+        bounds = ((limits.max_tool_media, ""), (limits.max_tool_media_bytes, " bytes"))
+        cut += f"; media up to {' and '.join(f'{most}{unit}' for most, unit in bounds if most is not None)}"
     yield Held("B8", f"Text and typed blocks as they are, the rest as JSON; {cut}.", "runwell.tools.result:to_content")
     told = " The model reads the rest with read_artifact." if setup.reader is not None else ""
     yield Held(
-        "B8", f"What is too long is cut, and the whole kept.{told}", "runwell.agents.cut_results:capped", adds=True
+        "B8", f"What is too long is cut, and the whole kept.{told}", "runwell.agents.cut_results:bounded", adds=True
     )
     known = at.profile.get("system_in_middle")
     if known is False:
