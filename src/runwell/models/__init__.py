@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from runwell.models.bound import BoundModel
     from runwell.models.cache import BaseCache, InMemoryCache
     from runwell.models.chat_model import BaseChatModel, LanguageModelInput
+    from runwell.models.embeddings import init_embeddings
     from runwell.models.init import init_chat_model
     from runwell.models.outputs import (
         ChatGeneration,
@@ -46,6 +47,7 @@ _HOME = {
     "RetryPolicy": "runwell.models.retry",
     "StructuredSchema": "runwell.schemas.structured",
     "init_chat_model": "runwell.models.init",
+    "init_embeddings": "runwell.models.embeddings",
     "price_of": "runwell.models.prices",
     "price_table": "runwell.models.prices",
 }
@@ -71,6 +73,7 @@ __all__ = [
     "RetryPolicy",
     "StructuredSchema",
     "init_chat_model",
+    "init_embeddings",
     "price_of",
     "price_table",
 ]

@@ -12,7 +12,7 @@ from runwell.errors import InvalidConfig, MissingExtra, UnknownModel, nearest
 if TYPE_CHECKING:
     from runwell.models.chat_model import BaseChatModel
 
-__all__ = ["infer_provider", "init_chat_model", "known_providers"]
+__all__ = ["EMBEDDINGS_GROUP", "infer_provider", "init_chat_model", "known_providers", "load"]
 
 GROUP: Final = "runwell.providers"
 
@@ -24,6 +24,11 @@ _OURS: Final = {
     "ollama": "runwell.providers.ollama:ChatOllama",
     "local": "runwell.providers.local:LocalChatModel",
     "openai": "runwell.providers.openai:ChatOpenAI",
+}
+
+EMBEDDINGS_GROUP: Final = "runwell.embeddings"
+_OUR_EMBEDDINGS: Final = {
+    "openai": "runwell.providers.openai_embeddings:OpenAIEmbeddings",
 }
 
 # A name alone decides only where one provider is meant beyond doubt. First match wins; the patterns do not overlap.
@@ -51,23 +56,24 @@ _OLLAMA_TAG: Final = re.compile(r"[\w./-]+:(latest|[\w.-]*\d+(\.\d+)?[bm][\w.-]*
 
 
 @cache
-def _providers() -> dict[str, Any]:
+def _providers(group: str = GROUP) -> dict[str, Any]:
     """Where each provider's class is: `"module:Class"` for ours, an entry point for others."""
     from importlib.metadata import entry_points
 
-    found: dict[str, Any] = dict(_OURS)
-    for point in entry_points(group=GROUP):
-        if found.setdefault(point.name, point) is not point and point.value != _OURS.get(point.name):
+    ours = _OURS if group == GROUP else _OUR_EMBEDDINGS
+    found: dict[str, Any] = dict(ours)
+    for point in entry_points(group=group):
+        if found.setdefault(point.name, point) is not point and point.value != ours.get(point.name):
             raise InvalidConfig(
                 f"Two providers are called {point.name!r}: {found[point.name]} and {point.value}.",
-                hint=f"Uninstall one, or rename its {GROUP!r} entry point.",
+                hint=f"Uninstall one, or rename its {group!r} entry point.",
             )
     return found
 
 
-def known_providers() -> list[str]:
-    """The prefixes that `init_chat_model` takes, in order."""
-    return sorted(_providers())
+def known_providers(group: str = GROUP) -> list[str]:
+    """The prefixes that `init_chat_model` takes, in order; of `init_embeddings` with its group."""
+    return sorted(_providers(group))
 
 
 def infer_provider(name: str) -> str:
@@ -118,18 +124,18 @@ def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: 
 
 
 def _made(provider: str, name: str, asked: str, kwargs: dict[str, Any]) -> BaseChatModel:
-    made: BaseChatModel = _load(provider, asked)(model=name, **kwargs)
+    made: BaseChatModel = load(provider, asked)(model=name, **kwargs)
     return made
 
 
-def _load(provider: str, model: str) -> Any:
+def load(provider: str, model: str, group: str = GROUP) -> Any:
     """The provider's class."""
-    place = _providers().get(provider)
+    place = _providers(group).get(provider)
     if place is None:
+        known = known_providers(group)
         raise UnknownModel(
-            f"{model!r} is a model of provider {provider!r}, which is not installed here"
-            f"{nearest(provider, known_providers())}.",
-            hint=f"Installed: {', '.join(known_providers())}. An adapter registers in the entry point group {GROUP!r}.",
+            f"{model!r} is a model of provider {provider!r}, which is not installed here{nearest(provider, known)}.",
+            hint=f"Installed: {', '.join(known)}. An adapter registers in the entry point group {group!r}.",
         )
     try:
         if isinstance(place, str):
