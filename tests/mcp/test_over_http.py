@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from runwell.mcp import MCPClient, as_http_app, as_mcp_server, serve
 from runwell.mcp.keys import KeyVerifier, read_keys
 from runwell.tools import ToolRuntime, tool
 
-from .conftest import named
+from .conftest import free_port, listening, named, running
 from .test_serving import COMMAND, OFFICE
 
 ADA, BOB = "a" * 20, "b" * 20
@@ -29,17 +26,6 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -118,26 +104,6 @@ def test_without_a_key_nobody_is_served(guarded: str, key: str) -> None:
 def test_a_page_elsewhere_cannot_call_even_with_a_key(guarded: str, headers: Any, status: int) -> None:
     given = {"Authorization": f"Bearer {ADA}", "Accept": "application/json, text/event-stream", **headers}
     assert httpx2.post(guarded, json=INITIALIZE, headers=given, trust_env=False).status_code == status
-
-
-@contextmanager
-def running(app: Any) -> Iterator[str]:
-    import uvicorn
-
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until = time.monotonic() + 10
-    while not listening(port):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.should_exit = True
-        server.force_exit = True
-        thread.join(10)
 
 
 @pytest.mark.integration

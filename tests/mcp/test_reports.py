@@ -18,7 +18,7 @@ from runwell.mcp import Http, MCPClient, MCPLimits, MultiServerMCPClient, Stdio
 from runwell.messages import AIMessage, HumanMessage
 from runwell.testing.models import FakeChatModel
 
-from .conftest import HttpServer, named, tool_call
+from .conftest import named, tool_call
 
 PIXEL = b"\x89PNG\r\n"
 
@@ -222,36 +222,6 @@ def test_settings_stand_beside_a_server_in_a_mapping() -> None:
     assert client["web"].limits.name == 10
     with pytest.raises(InvalidConfig, match="'comand' is no setting"):
         MultiServerMCPClient({"files": {"comand": "x"}})
-
-
-def test_oauth_goes_through_the_sdks_hooks(http_server: HttpServer) -> None:
-    """The SDK's provider is an `auth=`: with a token in its storage, requests carry it and nobody is redirected."""
-    from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-
-    class Storage:
-        async def get_tokens(self) -> OAuthToken:
-            reads.append("token")
-            return OAuthToken(access_token="t", token_type="Bearer", expires_in=3600)
-
-        async def set_tokens(self, tokens: OAuthToken) -> None:
-            raise AssertionError
-
-        async def get_client_info(self) -> OAuthClientInformationFull:
-            return OAuthClientInformationFull(client_id="c", redirect_uris=["http://localhost/callback"])
-
-        async def set_client_info(self, info: OAuthClientInformationFull) -> None:
-            raise AssertionError
-
-    reads: list[str] = []
-    provider = OAuthClientProvider(
-        server_url=http_server.url,
-        client_metadata=OAuthClientMetadata(client_name="x", redirect_uris=["http://localhost/callback"]),
-        storage=Storage(),
-    )
-    with MCPClient(http_server.url, auth=provider) as client:
-        assert named(client)["add"].invoke({"a": 1, "b": 2}) == "3"
-    assert reads
 
 
 def test_a_missing_sdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from runwell.mcp.prompts import as_messages
 from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
 from runwell.mcp.resources import MCPResource, as_documents
 from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
-from runwell.mcp.target import Target, sdk, target_of
+from runwell.mcp.target import Http, Target, sdk, target_of
 from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
 from runwell.mcp.tool import MCPTool
 from runwell.ports.seat import Held
@@ -27,6 +27,10 @@ from runwell.ports.seat import Held
 __all__ = ["MCPClient"]
 
 _log = logging.getLogger("runwell.mcp")
+
+
+CONNECT_S = 30.0
+LOGIN_S = 300.0
 
 
 class MCPClient:
@@ -48,7 +52,8 @@ class MCPClient:
     never reached the server.
 
     `headers` and `auth` (an `httpx2.Auth`, such as the SDK's OAuth provider) go with HTTP requests. `timeout` bounds
-    each request in seconds, `connect_timeout` the opening of a session.
+    each request in seconds, `connect_timeout` the opening of a session: 30 s, and 300 with `auth`, where a person may
+    have to log in.
 
     What the server may ask: `on_elicitation(question)` answers its questions in process; without it the run pauses.
     A server of an older protocol holds its session open while it asks: it needs the handler. `on_sampling` (a chat
@@ -72,7 +77,7 @@ class MCPClient:
         auth: Any = None,
         session: Literal["shared", "call"] = "shared",
         timeout: float | None = 300.0,
-        connect_timeout: float = 30.0,
+        connect_timeout: float | None = None,
         protocol: str = "auto",
         on_elicitation: Callable[[dict[str, Any]], Any] | None = None,
         on_sampling: Any = None,
@@ -104,7 +109,7 @@ class MCPClient:
             self.name,
             scope=session,
             timeout=timeout,
-            connect_timeout=connect_timeout,
+            connect_timeout=connect_timeout or (CONNECT_S if _auth(self.target) is None else LOGIN_S),
             mode=protocol,
             callbacks=Callbacks(
                 elicitation=legacy_elicitation(self.asker),
@@ -460,6 +465,10 @@ class MCPClient:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.place!r}, name={self.name!r})"
+
+
+def _auth(target: Target) -> Any:
+    return target.auth if isinstance(target, Http) else None
 
 
 @cache
