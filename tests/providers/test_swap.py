@@ -14,6 +14,7 @@ from runwell.testing.wire import (
     AnthropicDialect,
     Call,
     CohereDialect,
+    GoogleDialect,
     MistralDialect,
     OllamaDialect,
     OpenAIDialect,
@@ -27,6 +28,7 @@ DIALECTS: dict[str, WireDialect] = {
     "ollama": OllamaDialect(),
     "mistralai": MistralDialect(),
     "cohere": CohereDialect(),
+    "google_genai": GoogleDialect(),
 }
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -20,12 +20,13 @@ KEYS = {
     "OPENAI_API_KEY": "openai",
     "ANTHROPIC_API_KEY": "anthropic",
     "GOOGLE_API_KEY": "google_genai",
+    "GEMINI_API_KEY": "google_genai",
     "MISTRAL_API_KEY": "mistralai",
     "COHERE_API_KEY": "cohere",
 }
 """Variable → the provider whose key it holds."""
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
-REROUTES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
+REROUTES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 
 
 def doctor(as_json: bool) -> None:

@@ -14,6 +14,7 @@ EXTRAS = {
     "local": ("xllamacpp",),
     "anthropic": ("anthropic",),
     "cohere": ("cohere",),
+    "google": ("google.genai",),
     "mistral": ("mistralai",),
     "ollama": ("ollama",),
     "openai": ("openai",),
@@ -31,12 +32,19 @@ EXTRAS = {
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 
-_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool", "genai_prices": "genai-prices"}
+_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool", "genai_prices": "genai-prices", "google.genai": "google-genai"}
 
 
 def installed(extra: str) -> bool:
     """Whether all of an extra can be imported."""
-    return all(importlib.util.find_spec(part) is not None for part in EXTRAS[extra])
+    return all(map(_is_there, EXTRAS[extra]))
+
+
+def _is_there(part: str) -> bool:
+    try:
+        return importlib.util.find_spec(part) is not None
+    except ModuleNotFoundError:  # of a package that another holds, which is not there either
+        return False
 
 
 def versions(extra: str) -> dict[str, str | None]:

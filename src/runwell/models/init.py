@@ -20,6 +20,7 @@ GROUP: Final = "runwell.providers"
 _OURS: Final = {
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
     "cohere": "runwell.providers.cohere:ChatCohere",
+    "google_genai": "runwell.providers.google:ChatGoogleGenerativeAI",
     "mistralai": "runwell.providers.mistral:ChatMistralAI",
     "ollama": "runwell.providers.ollama:ChatOllama",
     "local": "runwell.providers.local:LocalChatModel",
@@ -30,6 +31,9 @@ EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
     "openai": "runwell.providers.openai_embeddings:OpenAIEmbeddings",
 }
+
+# Other names for a prefix.
+_SAME: Final = {"google": "google_genai"}
 
 # A name alone decides only where one provider is meant beyond doubt. First match wins; the patterns do not overlap.
 _FAMILIES: Final = (
@@ -113,14 +117,20 @@ def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: 
     if type(model) is not str or not model.strip():
         raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
     if model_provider is not None:
-        return _made(model_provider.replace("-", "_"), model, model, kwargs)
+        return _made(_prefix(model_provider), model, model, kwargs)
     prefix, colon, rest = model.partition(":")
-    prefix = prefix.replace("-", "_") if colon else ""
+    prefix = _prefix(prefix) if colon else ""
     if prefix and prefix in _providers():
         if not rest:
             raise UnknownModel(f"{model!r} names a provider and no model.", hint=f'Write "{prefix}:<model>".')
         return _made(prefix, rest, model, kwargs)
     return _made(infer_provider(model), model, model, kwargs)
+
+
+def _prefix(given: str) -> str:
+    """A provider's prefix, however it is spelt."""
+    name = given.replace("-", "_")
+    return _SAME.get(name, name)
 
 
 def _made(provider: str, name: str, asked: str, kwargs: dict[str, Any]) -> BaseChatModel:

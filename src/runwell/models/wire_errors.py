@@ -33,6 +33,7 @@ _LIMIT_AND_SIZE = (
     ),
     re.compile(r"(?P<size>\d+) tokens > (?P<limit>\d+)", re.I),
     re.compile(r"cannot exceed (?P<limit>\d+) - received (?P<size>\d+)", re.I),
+    re.compile(r"token count \((?P<size>\d+)\) exceeds the maximum number of tokens allowed \((?P<limit>\d+)\)", re.I),
 )
 _BY = re.compile(r"limit exceeded by (\d+) tokens", re.I)
 _KINDS = {

@@ -66,7 +66,7 @@ class VendorModel(BaseChatModel):
     """What the vendor calls an answer, for errors."""
 
     def model_post_init(self, context: Any) -> None:
-        if find_spec(self.sdk) is None:
+        if not _is_there(self.sdk):
             raise MissingExtra(type(self).__name__, self.extra)
         name = getattr(self, "model", None)
         if not name or not isinstance(name, str):
@@ -284,6 +284,13 @@ class VendorModel(BaseChatModel):
         problem = ModelError(f"{self.base_url} answered with what is not {self.answers_with}: {what} ({error}).")
         problem.retryable = True
         return problem
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package that another holds, which is not there either
+        return False
 
 
 def sever(response: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
     from runwell.testing.wire.cohere import CohereDialect
+    from runwell.testing.wire.google import GoogleDialect
     from runwell.testing.wire.mistral import MistralDialect
     from runwell.testing.wire.ollama import OllamaDialect
     from runwell.testing.wire.openai import OpenAIDialect
@@ -18,6 +19,7 @@ _HOME = {
     "Asked": "runwell.testing.wire.said",
     "Call": "runwell.testing.wire.said",
     "CohereDialect": "runwell.testing.wire.cohere",
+    "GoogleDialect": "runwell.testing.wire.google",
     "MistralDialect": "runwell.testing.wire.mistral",
     "OllamaDialect": "runwell.testing.wire.ollama",
     "OpenAIDialect": "runwell.testing.wire.openai",
@@ -31,6 +33,7 @@ __all__ = [
     "Asked",
     "Call",
     "CohereDialect",
+    "GoogleDialect",
     "MistralDialect",
     "OllamaDialect",
     "OpenAIDialect",
