@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from runwell.agents.history import open_calls
 from runwell.agents.middleware.middleware import Hook
 from runwell.agents.routing import sends
 from runwell.agents.setup import Setup
-from runwell.effects import Call, flow
+from runwell.drivers.colour import is_coroutine
+from runwell.drivers.sync import given
+from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidUpdateError
 from runwell.graph.engine import Task
 from runwell.graph.plan import Write, apply_writes
@@ -17,21 +20,34 @@ from runwell.ports.command import Command
 
 __all__ = ["hook_node"]
 
+GIVEN: Callee[Any] = Callee(None, given)
+
 
 def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
     """A node that runs all hooks called `name`, each seeing what those before it changed. A jump ends the round."""
     hooks = setup.hooks[name]
+    runs = [_plain_run(hooks, place) for place in range(len(hooks))]
 
     @flow
     async def run_hooks(task: Task) -> Any:
         writes: list[Write] = []
         state = task.values
         to_tools: Hook | None = None
-        for hook in hooks:
+        place = 0
+        while place < len(hooks):
+            hook, run = hooks[place], runs[place]
             if hook.flow is not None:
                 update = await hook.flow(state, task.runtime)
-            else:
+            elif run is None:
                 update = await Call(hook.callee, state, task.runtime)
+            else:
+                said: tuple[int, Any] = await Call(run, state, task.runtime)
+                silent, update = said
+                place += silent
+                hook = hooks[place]
+                if is_coroutine(update):
+                    update = await Call(GIVEN, update)
+            place += 1
             if update is None:
                 continue
             changed, jump = _read(hook, name, update)
@@ -48,6 +64,34 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
 
     run_hooks.__name__ = run_hooks.__qualname__ = name
     return run_hooks
+
+
+class _PlainRun:
+    """Plain hooks that follow one another, called until one says something: how many said nothing, and what it said.
+
+    So hooks with nothing to say cost a call each, not an effect.
+    """
+
+    __slots__ = ("hooks",)
+
+    def __init__(self, hooks: list[Hook]) -> None:
+        self.hooks = [hook.callee.sync for hook in hooks]
+
+    def __call__(self, state: dict[str, Any], runtime: Any) -> tuple[int, Any]:
+        for silent, hook in enumerate(self.hooks):
+            said = hook(state, runtime)  # type: ignore[misc]  # plain: it has this form
+            if said is not None:
+                return silent, said
+        return len(self.hooks) - 1, None
+
+    def __repr__(self) -> str:
+        return f"one of the hooks {', '.join(str(Callee(hook, None)) for hook in self.hooks)}"
+
+
+def _plain_run(hooks: list[Hook], place: int) -> Callee[tuple[int, Any]] | None:
+    """The hook at this place and those behind it, as far as they are plain; None for fewer than two."""
+    run = list(takewhile(lambda hook: hook.flow is None and hook.callee.aio is None, hooks[place:]))
+    return Callee(_PlainRun(run), None, cheap=True) if len(run) > 1 else None
 
 
 def _changes(task: Task, state: dict[str, Any], name: str, writes: list[Write]) -> dict[str, tuple[Any, Any]]:

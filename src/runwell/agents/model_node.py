@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -10,6 +11,7 @@ from runwell.agents.cut_results import newly_cut
 from runwell.agents.history import stray_answers
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
+from runwell.agents.middleware.middleware import Hook
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
 from runwell.agents.overflow import check_fits
 from runwell.agents.setup import Setup, settings_key
@@ -21,7 +23,7 @@ from runwell.agents.structured_output import (
     strategy_of,
 )
 from runwell.drivers.colour import callee
-from runwell.effects import Call, Callee, CallHook, Now, flow
+from runwell.effects import Call, Callee, CallHook, Flow, Now, flow
 from runwell.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -74,17 +76,13 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         turn = _Turn(setup, ledger, history, meter)
         request = await _request(setup, task, setup.offered_after_cut if "cut" in ledger else setup.offered)
         try:
-            if setup.hooks["wrap_model_call"]:
-                response, extra = _response(await _around(turn, 0, request))
-            else:
-                response, extra = await _ask(turn, request), []
+            response = await _inside(turn, 0, request)
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
             return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
-        if turn.extra:
-            extra = [*(update for index in sorted(turn.extra, reverse=True) for update in turn.extra[index]), *extra]
+        extra = [update for place in sorted(turn.extra, reverse=True) for update in turn.extra[place]]
         if stray:
             extra = [{"messages": [RemoveMessage(id=message.id or "") for message in stray]}, *extra]
         return [*extra, taken] if extra else taken
@@ -148,29 +146,28 @@ async def _request(setup: Setup, task: Task, tools: list[Any]) -> ModelRequest:
     )
 
 
-async def _around(turn: _Turn, index: int, request: ModelRequest) -> Any:
-    """The model call, inside the wrap_model_call hooks from `index` on."""
-    hooks = turn.setup.hooks["wrap_model_call"]
-    if index < len(hooks):
-        hook = hooks[index]
-        if hook.flow is not None:
-            return await hook.flow(request, lambda changed: _around_checked(turn, index + 1, changed))
-        return await CallHook(hook.callee, request, lambda changed: _around_checked(turn, index + 1, changed))
-    return await _ask(turn, request)
-
-
-async def _around_checked(turn: _Turn, index: int, request: Any) -> ModelResponse[Any]:
-    """What a hook's handler gives: always a ModelResponse."""
+def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
+    """The model call, inside the wrap_model_call hooks from `index` on: what a hook's handler runs."""
     if not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
             f"A wrap_model_call hook called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
-    turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
-    made, extra = _response(await _around(turn, index, request))
+    if turn.extra:
+        turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
+    hooks = turn.setup.hooks["wrap_model_call"]
+    return _hooked(turn, hooks[index], index, request) if index < len(hooks) else _ask(turn, request)
+
+
+async def _hooked(turn: _Turn, hook: Hook, index: int, request: ModelRequest) -> ModelResponse[Any]:
+    inner = partial(_inside, turn, index + 1)
+    made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
+    if type(made) is ModelResponse and made.result:
+        return made
+    response, extra = _response(made)
     if extra:
         turn.extra[index] = extra
-    return made
+    return response
 
 
 async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
@@ -218,12 +215,15 @@ def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:
     problems: list[str] = []
     tools: Any = request.tools
     if tools is not setup.offered and tools is not setup.offered_after_cut:
-        if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+        if type(tools) is not list and (isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable)):
             problems.append(f"tools={tools!r:.100} is not a list")
         else:
             tools = list(tools)
-            usual = (setup.offered, setup.offered_after_cut)
-            changes["tools"] = next((known for known in usual if _same(tools, known)), tools)
+            if _same(tools, setup.offered):
+                tools = setup.offered
+            elif _same(tools, setup.offered_after_cut):
+                tools = setup.offered_after_cut
+            changes["tools"] = tools
     messages: Any = request.messages
     if messages is not turn.history:
         messages = messages if isinstance(messages, list) else convert_to_messages(messages)
@@ -231,7 +231,7 @@ def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:
     if not hasattr(request.model, "bind_tools") and not hasattr(request.model, "invoke"):
         problems.append(f"model={request.model!r:.100} is not a chat model")
     settings: Any = request.model_settings
-    if not isinstance(settings, Mapping):
+    if type(settings) is not dict and not isinstance(settings, Mapping):
         problems.append(f"model_settings={settings!r:.100} is not a dict")
     system: Any = request.system_message
     if system is not None and not isinstance(system, SystemMessage):
@@ -245,9 +245,9 @@ def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:
             hint="Look at what it gives to request.override(...).",
         )
     wanted: Any = request.response_format
-    turn.strategy = strategy_of(wanted, request.model)
-    if turn.strategy is not wanted:
-        changes["response_format"] = turn.strategy
+    if wanted is not setup.response_format:
+        wanted = changes["response_format"] = strategy_of(wanted, request.model)
+    turn.strategy = wanted
     return request.override(**changes) if changes else request
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from runwell.errors import InvalidInput, nearest
@@ -16,15 +18,23 @@ __all__ = ["ExtendedModelResponse", "ModelCallResult", "ModelRequest", "ModelRes
 ResponseT = TypeVar("ResponseT")
 
 
-def _overridden(value: Any, changes: Mapping[str, Any]) -> Any:
-    known = {f.name for f in fields(value)}
+@cache
+def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of its fields, and what reads them all at once."""
+    names = tuple(each.name for each in fields(kind))
+    return names, attrgetter(*names)
+
+
+def _overridden(value: Any, changes: dict[str, Any]) -> Any:
+    kind: Any = type(value)
+    known, read = _fields_of(kind)
     for name in changes:
         if name not in known:
             raise InvalidInput(
-                f"{type(value).__name__}.override() has no {name!r}{nearest(name, known)}.",
+                f"{kind.__name__}.override() has no {name!r}{nearest(name, known)}.",
                 hint=f"It takes {sorted(known)}.",
             )
-    return replace(value, **changes)
+    return kind(**(dict(zip(known, read(value), strict=True)) | changes))
 
 
 @dataclass(slots=True, kw_only=True)
