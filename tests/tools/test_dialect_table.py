@@ -26,7 +26,9 @@ from runwell.tools import (
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
+from callable_shapes import CALLABLES
 from signature_shapes import TABLE
+from type_shapes import TYPES
 
 DIALECTS: dict[str, Callable[[Any], Any]] = {
     "openai": lambda tool: convert_to_openai_function(tool)["parameters"],
@@ -50,7 +52,11 @@ def without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
 
 # shape -> dialect -> the schema, or the words of the refusal; what is not there is the JSON schema itself
 EXPECTED = json.loads((Path(__file__).parent / "dialect_table.json").read_text(encoding="utf-8"))
-SHAPES = {f"{at:02} {getattr(each[0], '__name__', 'partial')}": each for at, each in enumerate(TABLE)}
+SHAPES: dict[str, tuple[Any, Any]] = {
+    **{f"{at:02} {getattr(each[0], '__name__', 'partial')}": each for at, each in enumerate(TABLE)},
+    **CALLABLES,
+    **{name: (function, EXPECTED.get(name, {}).get("json schema")) for name, function in TYPES.items()},
+}
 
 
 def test_the_table_is_of_these_shapes_and_dialects() -> None:
@@ -62,7 +68,7 @@ def test_the_table_is_of_these_shapes_and_dialects() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_in_a_dialect(shape: str, dialect: str) -> None:
     function, schema = SHAPES[shape]
-    made = StructuredTool.from_function(function, description="Does it.")
+    made = StructuredTool.from_function(function, name=shape.rpartition(" ")[2], description="Does it.")
     expected = EXPECTED[shape].get(dialect, schema)
     if isinstance(expected, str):
         with pytest.raises(UnsupportedByProvider) as refused:
@@ -225,3 +231,18 @@ def test_what_a_strict_mode_cannot_say_is_refused_naming_provider_tool_and_argum
     assert refused.value.message.startswith(f"Tool 'run': {provider}'s strict")
     assert f"cannot express {path}: " in refused.value.message
     assert refused.value.hint
+
+
+def test_what_is_wrong_deep_in_a_type_that_holds_itself_is_told_under_the_argument() -> None:
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
+    tree["properties"]["labels"] = {"type": "object", "additionalProperties": {"type": "string"}}
+    given = declared({"properties": {"root": {"$ref": "#/$defs/Tree"}}, "$defs": {"Tree": tree}})
+    with pytest.raises(UnsupportedByProvider, match=r"cannot express root\.labels: an object with free keys"):
+        convert_to_openai_function(given, strict=True)
+
+
+def test_keywords_that_strict_modes_do_not_know_are_left_out() -> None:
+    part = {"type": "string", "pattern": "^(?=a)", "x-unit": "m", "contentEncoding": "base64", "example": "a"}
+    given = declared({"properties": {"a": part}, "required": ["a"]})
+    assert convert_to_openai_function(given, strict=True)["parameters"]["properties"] == {"a": {"type": "string"}}
+    assert convert_to_anthropic_tool(given, strict=True)["input_schema"]["properties"] == {"a": {"type": "string"}}

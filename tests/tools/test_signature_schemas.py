@@ -356,3 +356,19 @@ def test_a_schema_that_the_function_cannot_take_is_refused() -> None:
         tool("x", args_schema={"type": "object", "properties": {"a": {"type": "nonsense"}}})(lambda **kw: kw)
     with pytest.raises(ToolDefinitionError, match="arguments of a tool are an object"):
         tool("x", args_schema={"type": "array"})(lambda **kw: kw)
+
+
+class Linked(TypedDict):
+    value: int
+    next: NotRequired[Linked]
+
+
+def test_a_typed_dict_that_holds_itself_is_checked_all_the_way_down() -> None:
+    @tool(description="d")
+    def total(a: Linked) -> int:
+        rest = a.get("next")
+        return a["value"] + (total.func(rest) if rest else 0)
+
+    assert total.invoke({"a": {"value": 1, "next": {"value": 2, "next": {"value": 3}}}}) == 6
+    with pytest.raises(Exception, match=r'a\.next\.next\.value: got "x"; expected integer'):
+        total.invoke({"a": {"value": 1, "next": {"value": 2, "next": {"value": "x"}}}})

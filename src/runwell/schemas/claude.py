@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
-from runwell.schemas.strict import refuse_loose
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable
+from runwell.schemas.strict import refuse_loose, typed
 
 __all__ = ["claude_schema"]
 
@@ -39,7 +39,7 @@ def claude_schema(schema: dict[str, Any], whose: str, who: str) -> dict[str, Any
     Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for what the subset cannot say.
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
-    for path, part in subschemas(schema):
+    for path, part in reachable(schema):
         if "$ref" in part:
             raise UnsupportedByProvider(
                 f"{whose}: {who} cannot express {path or 'the whole'}: a type that holds itself.",
@@ -60,4 +60,4 @@ def _closed(part: dict[str, Any]) -> dict[str, Any]:
         part["minItems"] = 1
     if "properties" in part:
         part["additionalProperties"] = False
-    return {key: value for key, value in part.items() if key in _KEPT}
+    return typed({key: value for key, value in part.items() if key in _KEPT})

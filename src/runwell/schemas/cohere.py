@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable
 
 __all__ = ["cohere_schema"]
 
@@ -49,7 +49,7 @@ def cohere_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for what that cannot say.
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
-    for path, part in subschemas(schema):
+    for path, part in reachable(schema):
         _refuse(part, path, whose)
     return map_schema(schema, _said)  # type: ignore[no-any-return]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, resolve_pointer, subschemas
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable, resolve_pointer
 
 __all__ = ["gemini_schema"]
 
@@ -49,7 +49,7 @@ def gemini_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for what the dialect cannot say.
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
-    for path, part in subschemas(schema):
+    for path, part in reachable(schema):
         _refuse(schema, part, path, whose)
     return map_schema(schema, _said)  # type: ignore[no-any-return]
 

@@ -14,6 +14,7 @@ __all__ = [
     "drop_titles",
     "map_schema",
     "model_facing",
+    "reachable",
     "resolve_pointer",
     "subschemas",
 ]
@@ -22,6 +23,7 @@ MAX_INLINED_NODES = 5_000
 """Past this many nodes a schema keeps its references: definitions that share definitions double at every level."""
 
 _MAPS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_DEFINITIONS = ("$defs", "definitions")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLES = (
     "items",
@@ -85,12 +87,26 @@ def subschemas(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any
                 yield from subschemas(item, f"{path}.{name}" if path else name)
         elif key in _MAPS and isinstance(value, dict):
             for name, item in value.items():
-                yield from subschemas(item, name if key in ("$defs", "definitions") else path)
+                yield from subschemas(item, name if key in _DEFINITIONS else path)
         elif (key in _LISTS or key == "items") and isinstance(value, list):
             for item in value:
                 yield from subschemas(item, path)
         elif key in _SINGLES:
             yield from subschemas(value, f"{path}[]" if key == "items" else path)
+
+
+def reachable(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As `subschemas`, with each definition where it is first referred to, under that path; unused ones not at all."""
+    seen: set[str] = set()
+    todo: list[tuple[str, Any]] = [("", {key: each for key, each in schema.items() if key not in _DEFINITIONS})]
+    while todo:
+        start, part = todo.pop()
+        for path, inner in subschemas(part, start):
+            yield path, inner
+            ref = inner.get("$ref")
+            if isinstance(ref, str) and ref != "#" and ref not in seen:
+                seen.add(ref)
+                todo.append((path, resolve_pointer(schema, ref)))
 
 
 def drop_titles(schema: Any) -> Any:
@@ -215,7 +231,7 @@ def _inline(part: Any, root: Any, recursive: set[str], budget: list[int]) -> Any
         beside = {key: value for key, value in inner.items() if key != "$ref"}
         return {**target, **beside}
 
-    top = {key: value for key, value in part.items() if key not in ("$defs", "definitions")} if part is root else part
+    top = {key: value for key, value in part.items() if key not in _DEFINITIONS} if part is root else part
     return map_schema(top, change)
 
 
@@ -228,7 +244,7 @@ def _keep_definitions(
     while todo:
         ref = todo.pop()
         steps = ref[2:].split("/")
-        if ref in kept or len(steps) < 2 or steps[0] not in ("$defs", "definitions"):
+        if ref in kept or len(steps) < 2 or steps[0] not in _DEFINITIONS:
             continue  # "#" and "#/properties/…" are still where they were
         top = f"#/{steps[0]}/{steps[1]}"
         if top in kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable
 
 __all__ = ["mistral_schema"]
 
@@ -16,7 +16,7 @@ def mistral_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for objects with free keys.
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
-    for path, part in subschemas(schema):
+    for path, part in reachable(schema):
         free = part.get("additionalProperties", False) is not False or "patternProperties" in part
         if free or (part.get("type") == "object" and "properties" not in part):
             raise UnsupportedByProvider(

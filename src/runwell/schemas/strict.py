@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
-from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, subschemas
+from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable
 
-__all__ = ["refuse_loose", "strict_schema"]
+__all__ = ["refuse_loose", "strict_schema", "typed"]
 
 _IMPOSSIBLE = {
     "not": "a negation",
@@ -21,25 +21,30 @@ _IMPOSSIBLE = {
     "patternProperties": "free keys",
     "prefixItems": "a fixed sequence of different items (a tuple)",
 }
-_DROPPED = (  # whoever reads the answer checks these
-    "default",
-    "title",
-    "uniqueItems",
-    "minLength",
-    "maxLength",
-    "minProperties",
-    "maxProperties",
-    "contains",
-    "minContains",
-    "maxContains",
-    "propertyNames",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "discriminator",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
+_KEPT = frozenset(  # whoever reads the answer checks the others
+    (
+        "$ref",
+        "$defs",
+        "definitions",
+        "type",
+        "description",
+        "enum",
+        "const",
+        "anyOf",
+        "items",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "pattern",
+        "format",
+        "properties",
+        "required",
+        "additionalProperties",
+    )
 )
 _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
 
@@ -50,7 +55,7 @@ def strict_schema(schema: dict[str, Any], whose: str) -> dict[str, Any]:
     Raises UnsupportedByProvider, naming `whose` schema it is and the place in it, for what the subset cannot say.
     """
     schema = dereference_refs(at_root(copy_json(schema)), where=whose)
-    for path, part in subschemas(schema):
+    for path, part in reachable(schema):
         refuse_loose(part, path, whose, "OpenAI's strict mode")
     if any(key in schema for key in ("anyOf", "oneOf")):
         raise UnsupportedByProvider(
@@ -88,14 +93,15 @@ def _is_object(part: dict[str, Any]) -> bool:
 def _tighten(part: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in part:
         return {key: part[key] for key in ("$ref", "$defs") if key in part}  # a reference may have nothing beside it
-    for key in _DROPPED:
-        part.pop(key, None)
     if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
         del part["format"]
+    if isinstance(part.get("pattern"), str) and "(?" in part["pattern"]:
+        del part["pattern"]  # looking around is not understood
     if "oneOf" in part:
         part["anyOf"] = part.pop("oneOf")
     if len(part.get("allOf", ())) == 1:
         part = {**part.pop("allOf")[0], **part}
+    part = typed({key: value for key, value in part.items() if key in _KEPT})
     properties = part.get("properties")
     if isinstance(properties, dict):
         needed = set(part.get("required", ()))
@@ -105,6 +111,20 @@ def _tighten(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def typed(part: dict[str, Any]) -> dict[str, Any]:
+    """With the types that its `enum` or `const` shows, if it names none."""
+    values = part.get("enum", [part["const"]] if "const" in part else [])
+    if not values or "type" in part:
+        return part
+    kinds = list(dict.fromkeys(_kind(each) for each in values))
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, **part}
+
+
+def _kind(value: Any) -> str:
+    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    return kinds.get(type(value), "null")
+
+
 def _nullable(part: Any) -> Any:
     """The same, or null."""
     kind = part.get("type")
@@ -112,11 +132,10 @@ def _nullable(part: Any) -> Any:
         if any(each.get("type") == "null" for each in part["anyOf"]):
             return part
         return {**part, "anyOf": [*part["anyOf"], {"type": "null"}]}
-    if isinstance(kind, list):
-        return part if "null" in kind else {**part, "type": [*kind, "null"]}
-    if isinstance(kind, str) and kind != "null" and "enum" not in part and "const" not in part:
-        return {**part, "type": [kind, "null"]}
-    if kind == "null":
+    kinds = kind if isinstance(kind, list) else [kind]
+    if "null" in kinds:
         return part
+    if kind is not None and "enum" not in part and "const" not in part:
+        return {**part, "type": [*kinds, "null"]}
     beside = {"description": part["description"]} if "description" in part else {}
     return {"anyOf": [{key: value for key, value in part.items() if key not in beside}, {"type": "null"}], **beside}

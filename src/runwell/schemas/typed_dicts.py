@@ -1,7 +1,8 @@
 """TypedDicts as pydantic can read them.
 
 Before Python 3.12 pydantic refuses `typing.TypedDict` (it does not record enough about required keys), and plain
-strings inside `Annotated` mean nothing to it. Here such a class is rebuilt, nested ones included.
+strings inside `Annotated` mean nothing to it. Here such a class is rebuilt, nested ones and those that hold themselves
+included.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ def is_typed_dict(schema: Any) -> bool:
 
 def readable(schema: Any) -> Any:
     """`schema` with each TypedDict in it in a form pydantic reads; a string in `Annotated` becomes a description."""
-    return _rebuild(schema, ())
+    return _rebuild(schema, {})
 
 
-def _rebuild(hint: Any, inside: tuple[Any, ...]) -> Any:
+def _rebuild(hint: Any, known: dict[Any, Any]) -> Any:
+    """`known`: the classes that were rebuilt, or are being rebuilt further out."""
     if is_typed_dict(hint):
-        return _rebuild_class(hint, inside)
+        return known[hint] if hint in known else _rebuild_class(hint, known)
     origin = get_origin(hint)
     if origin is None or origin is typing.Literal:
         return hint
     if origin is Annotated:
         inner, *notes = get_args(hint)
-        return Annotated[(_rebuild(inner, inside), *_described(notes))]
+        return Annotated[(_rebuild(inner, known), *_described(notes))]
     arguments = get_args(hint)
-    rebuilt = tuple(_rebuild(argument, inside) for argument in arguments)
+    rebuilt = tuple(_rebuild(argument, known) for argument in arguments)
     if all(new is old for new, old in zip(rebuilt, arguments, strict=True)):
         return hint
     if origin is Union or origin is types.UnionType:
@@ -56,12 +58,7 @@ def _described(notes: list[Any]) -> list[Any]:
     return kept
 
 
-def _rebuild_class(schema: Any, inside: tuple[Any, ...]) -> Any:
-    if schema in inside:
-        raise InvalidInput(
-            f"The TypedDict {schema.__name__} contains itself, which cannot be read from a TypedDict.",
-            hint="Write it as a pydantic model or a dataclass.",
-        )
+def _rebuild_class(schema: Any, known: dict[Any, Any]) -> Any:
     try:
         hints = get_type_hints(schema, include_extras=True)
     except NameError as error:
@@ -69,18 +66,22 @@ def _rebuild_class(schema: Any, inside: tuple[Any, ...]) -> Any:
             f"An annotation of {schema.__name__} names {error.name!r}, which is not defined where it was written.",
             hint="Import the name at module level, outside `if TYPE_CHECKING:`.",
         ) from error
-    fields: dict[str, Any] = {}
+    needed: dict[str, bool] = {}
     for key, hint in hints.items():
         origin = get_origin(hint)
         if origin in _MARKS:
-            (hint,) = get_args(hint)
-        rebuilt = _rebuild(hint, (*inside, schema))
-        required = key in schema.__required_keys__ if origin not in _MARKS else origin in _REQUIRED
-        fields[key] = rebuilt if required else typing_extensions.NotRequired[rebuilt]
-    rebuilt_class: Any = _make_typed_dict(schema.__name__, fields)
-    rebuilt_class.__doc__ = schema.__doc__
-    rebuilt_class.__module__ = schema.__module__
-    return rebuilt_class
+            (hints[key],) = get_args(hint)
+        needed[key] = key in schema.__required_keys__ if origin not in _MARKS else origin in _REQUIRED
+    made: Any = _make_typed_dict(schema.__name__, {key: _field(Any, must) for key, must in needed.items()})
+    made.__doc__ = schema.__doc__
+    made.__module__ = schema.__module__
+    known[schema] = made  # before its fields, so that they can be of it
+    made.__annotations__ = {key: _field(_rebuild(hint, known), needed[key]) for key, hint in hints.items()}
+    return made
+
+
+def _field(hint: Any, required: bool) -> Any:
+    return hint if required else typing_extensions.NotRequired[hint]
 
 
 _make_typed_dict: Any = typing_extensions.TypedDict
