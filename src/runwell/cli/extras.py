@@ -29,10 +29,16 @@ EXTRAS = {
     "draw": ("mermaidx",),
     "prices": ("genai_prices",),
     "files": ("wcmatch",),
+    "cassettes": ("vcr",),
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 
-_DISTRIBUTIONS = {"psycopg_pool": "psycopg-pool", "genai_prices": "genai-prices", "google.genai": "google-genai"}
+_DISTRIBUTIONS = {
+    "psycopg_pool": "psycopg-pool",
+    "genai_prices": "genai-prices",
+    "google.genai": "google-genai",
+    "vcr": "vcrpy",
+}
 
 
 def installed(extra: str) -> bool:

@@ -29,6 +29,9 @@ _OURS: Final = {
 
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
+    "cohere": "runwell.providers.cohere_embeddings:CohereEmbeddings",
+    "mistralai": "runwell.providers.mistral_embeddings:MistralAIEmbeddings",
+    "ollama": "runwell.providers.ollama_embeddings:OllamaEmbeddings",
     "openai": "runwell.providers.openai_embeddings:OpenAIEmbeddings",
 }
 

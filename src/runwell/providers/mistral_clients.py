@@ -33,9 +33,10 @@ class PlainMistral:
 
         self._http = http
         # each colour's SDK is given a client for the other one too, which is never opened
-        self.chat = Mistral(
+        sdk = Mistral(
             api_key=model.api_key.get_secret_value(), server_url=model.base_url, client=http, async_client=_Unused()
-        ).chat
+        )
+        self.chat, self.embeddings = sdk.chat, sdk.embeddings
 
     def close(self) -> None:
         self._http.close()
@@ -48,9 +49,10 @@ class AsyncMistral:
         from mistralai.client import Mistral
 
         self._http = http
-        self.chat = Mistral(
+        sdk = Mistral(
             api_key=model.api_key.get_secret_value(), server_url=model.base_url, client=_Unused(), async_client=http
-        ).chat
+        )
+        self.chat, self.embeddings = sdk.chat, sdk.embeddings
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -89,7 +89,7 @@ class WireServer:
         whole, stream = self._whole(self.dialect.answer(answer)), self._stream(self.dialect.events(answer))
 
         def either(handler: BaseHTTPRequestHandler) -> None:
-            (stream if self.dialect.asked(self.last).stream else whole)(handler)
+            (stream if self.dialect.asked(vars(handler)["got"]).stream else whole)(handler)
 
         self.script.append(either)
 
@@ -125,7 +125,9 @@ class WireServer:
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = _body(handler)
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        self.requests.append({"path": handler.path, "headers": headers, "body": json.loads(body)})
+        got = {"path": handler.path, "headers": headers, "body": json.loads(body)}
+        vars(handler)["got"] = got  # others may come meanwhile
+        self.requests.append(got)
         try:
             if self.script:
                 self.script.pop(0)(handler)

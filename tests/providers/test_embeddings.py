@@ -1,0 +1,204 @@
+"""Every vendor's embeddings pass the suite that all embeddings pass, and are asked in the vendor's own words."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar
+
+import pytest
+
+from runwell.errors import InvalidInput, MissingApiKey, ModelAuthenticationError, ModelError, ModelRateLimitError
+from runwell.models import init_embeddings
+from runwell.models.retry import RetryPolicy
+from runwell.providers.cohere_embeddings import CohereEmbeddings
+from runwell.providers.mistral_embeddings import MistralAIEmbeddings
+from runwell.providers.ollama_embeddings import OllamaEmbeddings
+from runwell.providers.vendor_embeddings import VendorEmbeddings
+from runwell.testing.embeddings import EmbeddingsSuite
+from runwell.testing.wire import CohereDialect, MistralDialect, OllamaDialect, WireDialect, WireServer
+
+KEY = "sk-test-0123456789-secret"
+
+
+def vector(text: str) -> list[float]:
+    return [byte / 255 for byte in hashlib.sha256(text.encode()).digest()[:4]]
+
+
+class Vectors(WireServer):
+    """Answers each request that no script is for with vectors made of its texts."""
+
+    def __init__(self, dialect: WireDialect, answer: Callable[[Any], Any]) -> None:
+        super().__init__(dialect)
+        self._of = answer
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        if not self.script:
+            self.script.append(lambda handler: self._whole(self._of(vars(handler)["got"]["body"]))(handler))
+        super()._serve(handler)
+
+
+def cohere(body: Any) -> Any:
+    return {"id": "e", "response_type": "embeddings_by_type", "embeddings": {"float": [*map(vector, body["texts"])]}}
+
+
+def mistral(body: Any) -> Any:
+    data = [{"object": "embedding", "index": at, "embedding": vector(text)} for at, text in enumerate(body["input"])]
+    usage = {"prompt_tokens": 1, "completion_tokens": 0, "total_tokens": 1}
+    return {"id": "e", "object": "list", "model": "m", "data": data[::-1], "usage": usage}
+
+
+def ollama(body: Any) -> Any:
+    return {"model": "m", "embeddings": [vector(text) for text in body["input"]]}
+
+
+VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], str]] = {
+    "cohere": (CohereEmbeddings, CohereDialect(), cohere, "texts"),
+    "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, "input"),
+    "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, "input"),
+}
+
+
+class OnTheWire(EmbeddingsSuite):
+    vendor: ClassVar[str]
+
+    def setup_method(self) -> None:
+        self.wire = Vectors(*VENDORS[self.vendor][1:3])
+
+    def teardown_method(self) -> None:
+        self.wire.close()
+
+    def make_embeddings(self) -> VendorEmbeddings:
+        return VENDORS[self.vendor][0](model="m", api_key=KEY, base_url=self.wire.base_url)
+
+
+class TestCohereEmbeddings(OnTheWire):
+    vendor = "cohere"
+
+
+class TestMistralAIEmbeddings(OnTheWire):
+    vendor = "mistralai"
+
+
+class TestOllamaEmbeddings(OnTheWire):
+    vendor = "ollama"
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def wire(vendor: str) -> Iterator[Vectors]:
+    with Vectors(*VENDORS[vendor][1:3]) as server:
+        yield server
+
+
+@pytest.fixture
+def make(vendor: str, wire: Vectors) -> Callable[..., VendorEmbeddings]:
+    def made(**given: Any) -> VendorEmbeddings:
+        embeddings = VENDORS[vendor][0](**{"model": "m", "api_key": KEY, "base_url": wire.base_url, **given})
+        embeddings._policy = RetryPolicy(first_s=0.001)
+        return embeddings
+
+    return made
+
+
+def embed(embeddings: VendorEmbeddings, texts: list[str], colour: str) -> Any:
+    if colour == "sync":
+        return embeddings.embed_documents(texts)
+    return asyncio.run(embeddings.aembed_documents(texts))
+
+
+def test_texts_go_in_chunks(vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
+    assert embed(make(chunk_size=2), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
+    assert [each["body"][VENDORS[vendor][3]] for each in wire.requests] == [["a", "b"], ["c"]]
+
+
+def test_a_passing_failure_is_tried_again(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
+    wire.fail(503, "busy")
+    wire.fail(429, "slow down", retry_after="0.01")
+    assert embed(make(), ["a"], colour) == [vector("a")]
+    assert len(wire.requests) == 3
+    wire.fail(429, "slow down")
+    with pytest.raises(ModelRateLimitError):
+        embed(make(max_retries=0), ["a"], colour)
+
+
+def test_what_cannot_pass_is_told_without_the_key(
+    wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str
+) -> None:
+    wire.fail(401, f"the key {KEY} is wrong")
+    with pytest.raises(ModelAuthenticationError) as caught:
+        embed(make(), ["a"], colour)
+    assert KEY not in str(caught.value) + repr(make()) + str(vars(make()))
+    assert len(wire.requests) == 1
+
+
+@pytest.mark.parametrize("body", ["<html>", "{}", '{"embeddings": [], "data": []}'], ids=["page", "nothing", "too few"])
+def test_an_answer_that_is_none(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str, body: str) -> None:
+    wire.json(body)
+    with pytest.raises(ModelError):
+        embed(make(max_retries=0), ["a"], colour)
+
+
+def test_bad_input_stays_here(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
+    for texts in ("one text", [3], [None]):
+        with pytest.raises(InvalidInput):
+            embed(make(), texts, colour)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        make(chunk_size=0)
+    assert wire.requests == []
+
+
+def test_a_name_is_enough(vendor: str, wire: Vectors) -> None:
+    made = init_embeddings(f"{vendor}:m", api_key=KEY, base_url=wire.base_url)
+    assert type(made) is VENDORS[vendor][0]
+    assert made.embed_query("a") == vector("a")
+
+
+def test_cohere_tells_questions_from_documents(colour: str) -> None:
+    with Vectors(CohereDialect(), cohere) as wire:
+        made = CohereEmbeddings(api_key=KEY, base_url=wire.base_url, dimensions=256, truncate="START")
+        if colour == "sync":
+            made.embed_query("cats?")
+        else:
+            asyncio.run(made.aembed_query("cats?"))
+        body = wire.last["body"]
+        assert (body["input_type"], body["output_dimension"], body["truncate"]) == ("search_query", 256, "START")
+        embed(made, ["Cats."], colour)
+        assert wire.last["body"]["input_type"] == "search_document"
+        assert wire.last["path"] == "/v2/embed"
+        embed(CohereEmbeddings(api_key=KEY, base_url=wire.base_url, input_type="clustering"), ["Cats."], colour)
+        assert wire.last["body"]["input_type"] == "clustering"
+    with pytest.raises(InvalidInput, match="96"):
+        CohereEmbeddings(api_key=KEY, chunk_size=200)
+
+
+def test_keys_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COHERE_API_KEY", "MISTRAL_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CO_API_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    for kind in (CohereEmbeddings, MistralAIEmbeddings):
+        with pytest.raises(MissingApiKey):
+            kind(model="m")
+    assert CohereEmbeddings(api_key=KEY).base_url == "https://api.cohere.com"
+    assert OllamaEmbeddings(model="m").base_url == "http://127.0.0.1:11434"
+
+
+def test_ollama_passes_what_the_server_takes(colour: str) -> None:
+    with Vectors(OllamaDialect(), ollama) as wire:
+        made = OllamaEmbeddings(model="m", base_url=wire.base_url, num_ctx=512, truncate=False, keep_alive="5m")
+        embed(made, ["a"], colour)
+        body = wire.last["body"]
+        assert (body["options"], body["truncate"], body["keep_alive"]) == ({"num_ctx": 512}, False, "5m")
+        assert wire.last["path"] == "/api/embed"
