@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from runwell.errors import MCPConnectionError, RunwellError
 from runwell.mcp.loop import at_exit, bridge
+from runwell.mcp.program import Complaints
 from runwell.mcp.target import Stdio, Target, connector
 
 __all__ = ["Callbacks", "Connection", "Session"]
@@ -53,12 +54,16 @@ class Session:
         self.cause: BaseException | None = None
         self.status: int | None = None
         self.changed = {"tools", "prompts", "resources"}
+        self.why: str | None = None
+        """Why a program was ended, if it did not end by itself."""
+        self.complaints = Complaints()
 
     @property
     def ended(self) -> bool:
         return self.lost or self.task is None or self.task.done() or self.stop.is_set()
 
-    def end(self) -> None:
+    def end(self, why: str | None = None) -> None:
+        self.why = why or self.why
         self.lost = True
         self.stop.set()
 
@@ -185,13 +190,15 @@ class Connection:
     def _gone(self, session: Session, error: Any, sent: bool) -> MCPConnectionError:
         if not sent:
             return self._unreachable(session.cause or error, session)
-        why = "" if error.message == "Connection closed" else f" ({error.message})"
-        return MCPConnectionError(
+        why = f" ({session.why})" if session.why else ""
+        why = why if error.message == "Connection closed" else f" ({error.message})"
+        made = MCPConnectionError(
             f"MCP server {self.name!r} ({self.target.place}) went away before it answered{why}: "
             "whether the call was carried out is not known.",
             hint="The next call connects again. It is sent again by itself only for tools that you say are idempotent "
             "(MCPClient(..., safe=[...])).",
         )
+        return _with_complaints(made, session)
 
     async def _open(self) -> Session:
         session = Session(bridge())
@@ -241,7 +248,7 @@ class Connection:
         from runwell import __version__
 
         given = self.callbacks
-        made = connector(self.target, session.heard, session.end)
+        made = connector(self.target, self.name, session.complaints, session.heard, session.end)
         if isinstance(made, Client):
             return made
         return Client(
@@ -292,6 +299,8 @@ class Connection:
 
     def _unreachable(self, error: BaseException, session: Session) -> MCPConnectionError:
         said = "; ".join(f"{type(each).__name__}: {each}" for each in leaves(error)) or repr(error)
+        if isinstance(self.target, Stdio) and said == "MCPError: Connection closed":
+            said = session.why or "the program ended before it answered"
         if isinstance(error, TimeoutError):
             said = f"no answer within {self.connect_timeout:g} s"
         if session.status is not None and session.status >= 400:
@@ -300,13 +309,13 @@ class Connection:
             f"MCP server {self.name!r} ({self.target.place}) cannot be reached: {said}.", hint=self._hint(session)
         )
         made.retryable = session.status not in _REFUSALS
-        return made
+        return _with_complaints(made, session)
 
     def _hint(self, session: Session) -> str:
         if session.status in _REFUSALS:
             return _WHO
         if isinstance(self.target, Stdio):
-            return "Is the program installed? One that ends at once says why on its stderr."
+            return "Is the program installed? What it wrote to its standard error stands there too."
         return "Is the server running, and the address right, its path included (often /mcp)?"
 
     async def _leave(self, session: Session) -> None:
@@ -320,3 +329,10 @@ class Connection:
         at_exit(self, None)
         if live is not None and live.home is bridge():
             await self._leave(live)
+
+
+def _with_complaints(error: MCPConnectionError, session: Session) -> MCPConnectionError:
+    """The error with a program's last words as a note: for whoever reads the trace, not for a model."""
+    if said := session.complaints.end:
+        error.add_note(f"Its standard error ended with:\n{said}")
+    return error

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from runwell.errors import InvalidConfig, MissingExtra
 from runwell.mcp.body_limit import bounded_transport
+from runwell.mcp.program import Complaints, program
 
 __all__ = ["Http", "InMemory", "Stdio", "Target", "sdk", "target_of"]
 
@@ -161,31 +162,21 @@ def _from_mapping(given: Mapping[str, Any], headers: Mapping[str, str] | None, a
     )
 
 
-def connector(target: Target, on_response: Any, on_end: Callable[[], None]) -> Any:
+def connector(
+    target: Target, name: str, complaints: Complaints, on_response: Any, on_end: Callable[[str | None], None]
+) -> Any:
     """What the SDK's `Client` connects to: made anew for each connection.
 
-    `on_response` hears of every HTTP response, `on_end` when the server's side of the connection ends.
+    `on_response` hears of every HTTP response, `on_end` when a program's side of the connection ends, and why if that
+    was not by itself.
     """
     if isinstance(target, InMemory):
         made = target.make()
         if isinstance(made, str):
-            return connector(Http(made), on_response, on_end)
+            return connector(Http(made), name, complaints, on_response, on_end)
         return made
     if isinstance(target, Stdio):
-        from mcp.client.stdio import StdioServerParameters, stdio_client
-
-        return _watched(
-            stdio_client(
-                errlog=_errors(),
-                server=StdioServerParameters(
-                    command=target.command,
-                    args=list(target.args),
-                    env=dict(target.env) if target.env is not None else None,
-                    cwd=target.cwd,
-                ),
-            ),
-            on_end,
-        )
+        return _without_groups(target, on_end) if sys.platform == "win32" else program(target, name, complaints, on_end)
     return _over_http(target, on_response)
 
 
@@ -211,8 +202,17 @@ async def _over_http(target: Http, on_response: Any) -> Any:
 
 
 @asynccontextmanager
-async def _watched(transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None]) -> Any:
-    async with transport as (read, write):
+async def _without_groups(target: Stdio, on_end: Callable[[str | None], None]) -> Any:
+    """The SDK's own transport, for systems whose processes have no groups."""
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    server = StdioServerParameters(
+        command=target.command,
+        args=list(target.args),
+        env=None if target.env is None else dict(target.env),
+        cwd=target.cwd,
+    )
+    async with stdio_client(server, errlog=_errors()) as (read, write):
         yield _Watched(read, on_end), write
 
 
@@ -230,7 +230,7 @@ def _errors() -> Any:
 class _Watched:
     """A stream of messages that tells when it ends: the program at the other side is gone."""
 
-    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, on_end: Callable[[str | None], None]) -> None:
         self._inner = inner
         self._on_end = on_end
 
@@ -244,7 +244,7 @@ class _Watched:
         try:
             return await self._inner.__anext__()
         except StopAsyncIteration:
-            self._on_end()
+            self._on_end(None)
             raise
 
     async def __aenter__(self) -> Self:
