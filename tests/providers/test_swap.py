@@ -18,6 +18,7 @@ from runwell.testing.wire import (
     MistralDialect,
     OllamaDialect,
     OpenAIDialect,
+    ResponsesDialect,
     WireDialect,
     WireServer,
 )
@@ -30,6 +31,11 @@ DIALECTS: dict[str, WireDialect] = {
     "cohere": CohereDialect(),
     "google_genai": GoogleDialect(),
 }
+WIRES: dict[str, tuple[str, WireDialect, dict[str, Any]]] = {
+    **{prefix: (prefix, dialect, {}) for prefix, dialect in DIALECTS.items()},
+    "responses": ("openai", ResponsesDialect(), {"use_responses_api": True}),
+}
+"""Name → prefix, dialect, further settings."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,14 +49,16 @@ def divide(a: int, b: int) -> float:
     return a / b
 
 
-def state_with(prefix: str, dialect: WireDialect, colour: str) -> tuple[list[Any], list[Any]]:
+def state_with(name: str, colour: str) -> tuple[list[Any], list[Any]]:
     """What the program's state says at its end, and what the last request asked."""
+    prefix, dialect, further = WIRES[name]
     with WireServer(dialect) as wire:
         wire.say("Two sums.", calls=[Call("add", {"a": 1, "b": 2}, "x"), Call("add", {"a": 3, "b": 4}, "y")])
         wire.fail(503, "busy", retry_after="0.01")
         wire.say(calls=[Call("divide", {"a": 1, "b": 0}, "z")])
         wire.say("3 and 7; nobody divides by zero.", read=200, cached=0, written=40)
-        model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", temperature=0, max_tokens=99)
+        settings = {"base_url": wire.base_url, "api_key": "none", "temperature": 0, "max_tokens": 99, **further}
+        model = init_chat_model(f"{prefix}:m", **settings)
         agent = create_agent(model, [add, divide], system_prompt="Be brief.", on_tool_error="message")
         given = {"messages": [HumanMessage("1 + 2, 3 + 4, 1 / 0?")]}
         if colour == "invoke":
@@ -81,16 +89,16 @@ def said(message: Any) -> Any:
 
 @pytest.mark.parametrize("colour", ["invoke", "stream"])
 def test_a_program_does_not_notice_its_vendor(colour: str) -> None:
-    found = {prefix: state_with(prefix, dialect, colour) for prefix, dialect in DIALECTS.items()}
+    found = {name: state_with(name, colour) for name in WIRES}
     first = found["openai"]
     assert [kind for kind, *_ in first[0]] == ["human", "ai", "tool", "tool", "ai", "tool", "ai"]
-    for prefix, each in found.items():
-        assert each == first, prefix
+    for name, each in found.items():
+        assert each == first, name
 
 
 @pytest.mark.parametrize("standard", [False, True], ids=["as it came", "standard blocks"])
-@pytest.mark.parametrize("prefix", DIALECTS)
-def test_a_conversation_that_one_vendor_began_goes_on_with_any(prefix: str, standard: bool) -> None:
+@pytest.mark.parametrize("name", WIRES)
+def test_a_conversation_that_one_vendor_began_goes_on_with_any(name: str, standard: bool) -> None:
     found = [{"type": "web_search_result", "url": "https://w.example"}]
     answer = AIMessage(
         [
@@ -106,9 +114,11 @@ def test_a_conversation_that_one_vendor_began_goes_on_with_any(prefix: str, stan
         answer = AIMessage(answer.content_blocks)
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     history = [HumanMessage([picture, "Weather?"]), answer, ToolMessage("3", tool_call_id="toolu_1")]
-    with WireServer(DIALECTS[prefix]) as wire:
+    prefix, dialect, further = WIRES[name]
+    with WireServer(dialect) as wire:
         wire.say("Yes.")
-        init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none").invoke([*history, HumanMessage("Sure?")])
+        model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", **further)
+        model.invoke([*history, HumanMessage("Sure?")])
         asked, body = wire.asked, str(wire.last["body"])
     assert asked.images == ["aGk="]
     assert list(asked.calls.values()) == [("add", {"a": 1, "b": 2})]
@@ -117,6 +127,37 @@ def test_a_conversation_that_one_vendor_began_goes_on_with_any(prefix: str, stan
     assert "https://w.example" in body
     for kind in ("c2ln", "redacted_thinking", "server_tool_use", "server_tool_call", "page_location"):
         assert (kind in body) == (prefix == "anthropic" and kind != "server_tool_call"), kind
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_conversation_that_openai_began_goes_on_with_any(name: str) -> None:
+    """What only OpenAI could read goes to nobody else, and what was said to everybody."""
+    blocks: list[Any] = [
+        {"type": "reasoning", "reasoning": "Hm.", "id": "rs_1", "extras": {"encrypted_content": "c2Vj"}},
+        {"type": "non_standard", "value": {"type": "mcp_list_tools", "id": "mcpl_1", "tools": []}},
+        {"type": "server_tool_call", "id": "ws_1", "name": "web_search", "args": {"query": "x"}}
+        | {"extras": {"block_type": "web_search_call", "status": "completed"}},
+        {"type": "server_tool_result", "tool_call_id": "ws_1", "status": "success"}
+        | {"output": [{"url": "https://w.example"}], "extras": {"block_type": "web_search_call"}},
+        {"type": "image", "id": "ig_1", "base64": "cGljdHVyZQ==", "mime_type": "image/png"}
+        | {"extras": {"block_type": "image_generation_call"}},
+        {"type": "text", "text": "It is sunny.", "id": "msg_1", "extras": {"phase": "commentary"}}
+        | {"annotations": [{"type": "citation", "url": "https://w.example", "start_index": 0, "end_index": 5}]},
+        {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "call_1", "extras": {"item_id": "fc_1"}},
+    ]
+    answer = AIMessage(blocks, response_metadata={"model_provider": "openai", "id": "resp_1"})
+    history = [HumanMessage("Weather?"), answer, ToolMessage("3", tool_call_id="call_1"), HumanMessage("Sure?")]
+    prefix, dialect, further = WIRES[name]
+    with WireServer(dialect) as wire:
+        wire.say("Yes.")
+        init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", **further).invoke(history)
+        asked, body = wire.asked, str(wire.last["body"])
+    assert list(asked.calls.values()) == [("add", {"a": 1, "b": 2})]
+    assert list(asked.calls) == list(asked.results)
+    assert "It is sunny." in "".join(text for role, text in asked.turns if role == "assistant")
+    assert "https://w.example" in body
+    for secret in ("c2Vj", "mcp_list_tools", "rs_1", "msg_1", "fc_1", "cGljdHVyZQ==", "web_search_call", "commentary"):
+        assert (secret in body) == (name == "responses"), secret
 
 
 def test_the_table_of_what_each_can_do_is_of_today() -> None:

@@ -145,6 +145,12 @@ def _annotation(note: Any) -> dict[str, Any]:
             taken = {"url", "title", "start_index", "end_index", "type"}
             block = {"type": "citation", **{key: inner[key] for key in taken - {"type"} if key in inner}}
             return _with(block, {key: inner[key] for key in inner if key != "url_citation"}, taken)
+        if kind in ("file_citation", "container_file_citation"):
+            block = {"type": "citation", "title": _text(note["filename"])}
+            block |= {key: note[key] for key in ("start_index", "end_index") if key in note}
+            block["extras"] = {key: value for key, value in note.items() if key != "filename" and key not in block}
+            block["extras"]["type"] = kind
+            return block
         if "cited_text" in note:  # citations of a document or a search result
             title = note.get("document_title") or note.get("title")
             block = {"type": "citation", "cited_text": note["cited_text"]}

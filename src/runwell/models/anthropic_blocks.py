@@ -141,7 +141,7 @@ def _server_result(block: Mapping[str, Any]) -> dict[str, Any]:
     """In the type that it came in; of another vendor's, what it says."""
     extras = dict(block.get("extras") or {})
     kind = extras.pop("block_type", None)
-    if kind is None:
+    if kind is None or not kind.endswith("_tool_result"):
         return {"type": "text", "text": json.dumps(block.get("output"), ensure_ascii=False)}
     return {"type": kind, "tool_use_id": block["tool_call_id"], "content": block.get("output"), **extras}
 

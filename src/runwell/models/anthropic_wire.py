@@ -18,6 +18,7 @@ from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, Syste
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.anthropic_blocks import block_to_wire, block_to_wire_of_answer
+from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 from runwell.observe.run import record_decision, watched
 
@@ -143,7 +144,7 @@ def _assistant(message: Any) -> Any:
     if isinstance(content, str) and not calls and not broken:
         return content
     blocks: Wire = []
-    for block in [content] if isinstance(content, str) else content:
+    for block in [content] if isinstance(content, str) else readable_by("anthropic", content):
         if isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use"):
             call = calls.pop(block.get("id"), None)
             if call is not None:

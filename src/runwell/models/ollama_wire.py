@@ -16,6 +16,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.messages.normal import standard_blocks
 from runwell.messages.usage import UsageMetadata
+from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 
 __all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
@@ -41,7 +42,10 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
         if shown and role != "tool":
             wire.append({"role": "user", "content": "From the tools' results:", "images": shown})
             shown = []
-        text, images = _parts(message.content)
+        content = message.content
+        if role == "assistant" and not isinstance(content, str):
+            content = readable_by("", content)
+        text, images = _parts(content)
         sent: dict[str, Any] = {"role": role, "content": text}
         if role == "assistant":
             _add_calls(sent, message, names)

@@ -15,6 +15,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
+from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 
 __all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "usage_from_wire"]
@@ -80,7 +81,10 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
 
 def _assistant(message: Any) -> dict[str, Any]:
     extra = {key: value for key, value in message.additional_kwargs.items() if key not in _NOT_TAKEN}
-    wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(message.content)}
+    content = message.content
+    if not isinstance(content, str):
+        content = readable_by("", content)
+    wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content)}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:
         wire["tool_calls"] = [_call(call["name"], json_text(call["args"]), call["id"]) for call in calls] + [

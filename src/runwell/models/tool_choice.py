@@ -31,7 +31,11 @@ def tool_choice_for(choice: Any, definitions: list[dict[str, Any]]) -> Any:
     if isinstance(choice, str) and choice in names:
         place = names.index(choice)
         kind = definitions[place]["type"]
-        return {"type": "function", "function": {"name": choice}} if kind == "function" else {"type": kind}
+        if kind == "function":
+            return {"type": "function", "function": {"name": choice}}
+        naming = {"custom": "name", "mcp": "server_label"}.get(kind)  # where there may be several of a kind
+        named = definitions[place].get(naming) if naming else None
+        return {"type": kind, naming: named} if named else {"type": kind}
     raise InvalidInput(
         f"tool_choice={choice!r} is none of the tools{nearest(str(choice), names)}.",
         hint=f'Use "auto", "none", "any", or one of {names}.',

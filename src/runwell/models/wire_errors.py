@@ -49,6 +49,8 @@ _KINDS = {
     "permission_error": 403,
     "not_found_error": 404,
     "request_too_large": 413,
+    "context_length_exceeded": 400,
+    "invalid_prompt": 400,
 }
 
 

@@ -11,8 +11,18 @@ from runwell.messages.message import BaseMessage
 from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
+from runwell.models.responses_stream import ResponseReader, failure_in
+from runwell.models.responses_wire import message_from_response
 from runwell.providers.clients import Clients
 from runwell.providers.openai_clients import OpenAIClients
+from runwell.providers.openai_responses import (
+    PATH,
+    SERVED,
+    asks_for_responses,
+    check_settings,
+    may_say_more,
+    responses_body,
+)
 from runwell.providers.stainless import StainlessModel
 
 __all__ = ["ChatOpenAI"]
@@ -35,6 +45,7 @@ _PASSED = (
 """Arguments that go into each request as they are, when set."""
 
 _SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body"})
+_SENT_APART |= {"extra_headers", "extra_query"}
 
 
 class ChatOpenAI(StainlessModel):
@@ -68,6 +79,12 @@ class ChatOpenAI(StainlessModel):
     service_tier: str | None = None
     user: str | None = None
     store: bool | None = None
+    use_responses_api: bool | None = None
+    """Which API: True the Responses API, False chat completions, None the one that has what is asked for."""
+    reasoning: dict[str, Any] | None = None
+    include: list[str] | None = None
+    truncation: str | None = None
+    use_previous_response_id: bool = False
     stream_usage: bool = True
     """Ask for the token counts at the end of a stream."""
 
@@ -105,6 +122,13 @@ class ChatOpenAI(StainlessModel):
         self._max_tokens_name = "max_completion_tokens" if at_openai else "max_tokens"
         if self.profile is None:
             self.profile = profile_of(self.provider, self.model) if at_openai else None
+        check_settings(self)
+
+    @property
+    def server_side_tools(self) -> frozenset[str]:
+        """Types of tools that this model's provider runs: dicts of these may be given to `create_agent`."""
+        at_openai = self.base_url == self.default_base_url
+        return SERVED if self.use_responses_api or (self.use_responses_api is None and at_openai) else frozenset()
 
     # -- the request
 
@@ -118,6 +142,12 @@ class ChatOpenAI(StainlessModel):
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """(the body, what the SDK is told about sending it)."""
+        options = self._options(kwargs)
+        if asks_for_responses(self, kwargs):
+            asked = kwargs.get("response_format")
+            if asked is not None:
+                kwargs = {**kwargs, "response_format": _response_format(asked)}
+            return responses_body(self, messages, stop, kwargs, stream), options
         body: dict[str, Any] = {"model": self.model, "messages": messages_to_wire(messages)}
         for name in _PASSED:
             value = getattr(self, name)
@@ -129,16 +159,8 @@ class ChatOpenAI(StainlessModel):
         if stop:
             body["stop"] = [stop] if isinstance(stop, str) else list(stop)
         body.update(self.model_kwargs)
-        options: dict[str, Any] = {
-            "security": {"bearer_auth": True},
-            "timeout": self._timeout_of(kwargs.get("timeout")),
-        }
         for name, value in kwargs.items():
-            if name == "extra_headers":
-                options["headers"] = value
-            elif name == "extra_query":
-                options["params"] = value
-            elif name == "max_tokens":
+            if name == "max_tokens":
                 body[self._max_tokens_name] = value
             elif name == "response_format":
                 body[name] = _response_format(value)
@@ -154,6 +176,15 @@ class ChatOpenAI(StainlessModel):
         body.update(self.extra_body)
         body.update(kwargs.get("extra_body") or {})
         return body, options
+
+    def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the SDK is told about sending a request."""
+        options = {"security": {"bearer_auth": True}, "timeout": self._timeout_of(kwargs.get("timeout"))}
+        if kwargs.get("extra_headers"):
+            options["headers"] = kwargs["extra_headers"]
+        if kwargs.get("extra_query"):
+            options["params"] = kwargs["extra_query"]
+        return options
 
     def _add_tools(self, body: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
         tools = kwargs.get("tools")
@@ -176,16 +207,38 @@ class ChatOpenAI(StainlessModel):
 
     # -- what comes back
 
-    def _reader(self, request: Any) -> ChunkReader:
+    def _path(self, request: Any) -> str:
+        return PATH if "input" in request[0] else self.path
+
+    def _wanted(self, request: Any) -> str:
+        return "output" if "input" in request[0] else self.wanted
+
+    def _may_be_empty(self, answer: Mapping[str, Any]) -> bool:
+        return answer.get("object") == "response" and answer.get("status") is not None
+
+    def _reader(self, request: Any) -> Any:
+        if "input" in request[0]:
+            return ResponseReader(may_say_more(request[0]), self.base_url or "")
         return ChunkReader()
 
     def _read(self, answer: Mapping[str, Any], headers: Mapping[str, str], request: Any) -> ChatResult:
+        if "input" in request[0]:
+            return self._read_response(answer, headers, request)
         generations = []
         for choice in answer["choices"]:
             message = message_from_wire(choice["message"], answer.get("usage"))
             message.response_metadata = _metadata(answer, choice, headers.get("x-request-id"))
             generations.append(ChatGeneration(message))
         return ChatResult(generations, {"model_name": answer.get("model"), "token_usage": answer.get("usage")})
+
+    def _read_response(self, answer: Mapping[str, Any], headers: Mapping[str, str], request: Any) -> ChatResult:
+        if answer.get("status") == "failed":
+            raise failure_in(answer, self.base_url or "")
+        message = message_from_response(answer, rich=may_say_more(request[0]))
+        if headers.get("x-request-id"):
+            message.response_metadata["request_id"] = headers["x-request-id"]
+        usage = {"model_name": answer.get("model"), "token_usage": answer.get("usage")}
+        return ChatResult([ChatGeneration(message)], usage)
 
 
 def _metadata(answer: Mapping[str, Any], choice: Mapping[str, Any], request_id: str | None) -> dict[str, Any]:

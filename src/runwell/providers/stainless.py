@@ -32,34 +32,45 @@ class StainlessModel(VendorModel):
         """The result in a decoded answer."""
         raise NotImplementedError
 
+    def _path(self, request: Request) -> str:
+        return self.path
+
+    def _wanted(self, request: Request) -> str:
+        return self.wanted
+
     def _post(self, client: Any, request: Request) -> Any:
         body, options = request
-        return client.post(self.path, body=body, cast_to=_response_type(), options=options)
+        return client.post(self._path(request), body=body, cast_to=_response_type(), options=options)
 
     async def _apost(self, client: Any, request: Request) -> Any:
         body, options = request
-        return await client.post(self.path, body=body, cast_to=_response_type(), options=options)
+        return await client.post(self._path(request), body=body, cast_to=_response_type(), options=options)
 
     def _begin(self, client: Any, request: Request) -> Any:
         kind = import_module(self.sdk).Stream[object]
         body, options = request
-        return client.post(self.path, body=body, cast_to=object, options=options, stream=True, stream_cls=kind)
+        return client.post(
+            self._path(request), body=body, cast_to=object, options=options, stream=True, stream_cls=kind
+        )
 
     async def _abegin(self, client: Any, request: Request) -> Any:
         kind = import_module(self.sdk).AsyncStream[object]
         body, options = request
-        return await client.post(self.path, body=body, cast_to=object, options=options, stream=True, stream_cls=kind)
+        return await client.post(
+            self._path(request), body=body, cast_to=object, options=options, stream=True, stream_cls=kind
+        )
 
     def _result(self, answer: Any, request: Request) -> ChatResult:
         try:
             said = loads(answer.content)
         except ValueError as error:
             raise self._unreadable(f"{answer.text[:200]!r}", error) from None
-        if not isinstance(said, dict) or not said.get(self.wanted):
+        wanted = self._wanted(request)
+        if not isinstance(said, dict) or not said.get(wanted):
             if isinstance(said, dict) and said.get("error"):  # with status 200
                 raise error_from_wire(None, said, headers=answer.headers, who=self.base_url or "")
             if not isinstance(said, dict) or not self._may_be_empty(said):
-                raise self._unreadable(f"{answer.text[:200]!r}", ValueError(f"no {self.wanted}"))
+                raise self._unreadable(f"{answer.text[:200]!r}", ValueError(f"no {wanted}"))
         return self._read(said, answer.headers, request)
 
     def _may_be_empty(self, answer: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from runwell.testing.wire.mistral import MistralDialect
     from runwell.testing.wire.ollama import OllamaDialect
     from runwell.testing.wire.openai import OpenAIDialect
+    from runwell.testing.wire.responses import ResponsesDialect
     from runwell.testing.wire.said import Asked, Call, Said, WireDialect
     from runwell.testing.wire.server import WireServer
 
@@ -23,6 +24,7 @@ _HOME = {
     "MistralDialect": "runwell.testing.wire.mistral",
     "OllamaDialect": "runwell.testing.wire.ollama",
     "OpenAIDialect": "runwell.testing.wire.openai",
+    "ResponsesDialect": "runwell.testing.wire.responses",
     "Said": "runwell.testing.wire.said",
     "WireDialect": "runwell.testing.wire.said",
     "WireServer": "runwell.testing.wire.server",
@@ -37,6 +39,7 @@ __all__ = [
     "MistralDialect",
     "OllamaDialect",
     "OpenAIDialect",
+    "ResponsesDialect",
     "Said",
     "WireDialect",
     "WireServer",
