@@ -8,6 +8,7 @@ from typing import Any, Literal
 from runwell.messages.calls import json_text, parse_args
 from runwell.messages.message import BaseMessage
 from runwell.messages.normal import standard_block
+from runwell.models.foreign import readable_by
 
 __all__ = [
     "blocks_of_answer",
@@ -82,7 +83,7 @@ def message_of_answer(message: Any) -> dict[str, Any]:
     citations: list[dict[str, Any]] = []
     bare = [note for note in extra.get("annotations") or () if own]
     single = isinstance(message.content, str)
-    for block in [message.content] if single else message.content:
+    for block in [message.content] if single else readable_by("", message.content):
         if isinstance(block, str):
             if not block:
                 continue

@@ -12,6 +12,7 @@ from runwell.errors import InvalidHistory
 from runwell.messages.calls import json_text, tool_call
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
+from runwell.models.foreign import readable_by
 from runwell.models.google_parts import UNSIGNED, block_of_part, part_of, part_of_answer, signature_of
 
 __all__ = ["messages_from_wire", "messages_to_wire"]
@@ -126,7 +127,7 @@ def _answer(message: Any, names: dict[str, str], newer: bool) -> list[Part]:
     content = message.content
     calls = {call["id"]: call for call in getattr(message, "tool_calls", ())}
     parts: list[Part] = []
-    for block in [content] if isinstance(content, str) else content:
+    for block in [content] if isinstance(content, str) else readable_by("google", content):
         if isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use", "function_call"):
             standard: Any = standard_block(block)
             call = calls.pop(standard.get("id"), None)
