@@ -118,12 +118,15 @@ def test_run_16_a_tool_that_hangs_is_answered_within_its_time(run: Any) -> None:
         await asyncio.Event().wait()
         return "never"
 
-    agent = create_agent(FakeChatModel(responses=[asks(("hang", "1", {})), "ok"]), [hang])
-    began = time.monotonic()
-    messages = run.invoke(agent, go())["messages"]
-    took = time.monotonic() - began
-    assert (messages[2].status, messages[-1].text) == ("error", "ok")
-    assert took < 2  # 0.3 on a machine that does nothing else
+    def seconds() -> float:
+        agent = create_agent(FakeChatModel(responses=[asks(("hang", "1", {})), "ok"]), [hang])
+        began = time.monotonic()
+        messages = run.invoke(agent, go())["messages"]
+        took = time.monotonic() - began
+        assert (messages[2].status, messages[-1].text) == ("error", "ok")
+        return took
+
+    assert any(seconds() < 0.3 for _ in range(8))  # other work on the machine may hold up any one of them
 
 
 def test_an_agent_says_what_its_tools_cost(run: Any) -> None:

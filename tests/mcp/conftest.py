@@ -100,9 +100,10 @@ def running(app: Any, port: int | None = None) -> Iterator[str]:
 
 
 class HttpServer:
-    """The misbehaving server behind a URL; it can be stopped and started again on the same port."""
+    """A server behind a URL, the misbehaving one; it can be stopped and started again on the same port."""
 
-    def __init__(self, notes: Path) -> None:
+    def __init__(self, notes: Path, script: Path = MISBEHAVING) -> None:
+        self.script = script
         self.port = free_port()
         self.notes = notes
         self.process: subprocess.Popen[bytes] | None = None
@@ -110,7 +111,7 @@ class HttpServer:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(MISBEHAVING), "--http", str(self.port)],
+            [sys.executable, str(self.script), "--http", str(self.port)],
             env={**os.environ, "NOTES": str(self.notes)},
         )
         until = time.monotonic() + 30

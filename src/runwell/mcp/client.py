@@ -12,7 +12,7 @@ from runwell.drivers.aio import call_async
 from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, InvalidConfig, MCPToolChanged, ToolDefinitionError
 from runwell.mcp.connection import Callbacks, Connection, Session
-from runwell.mcp.content import check_output, output_validator
+from runwell.mcp.content import as_blocks, check_output, output_validator
 from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
 from runwell.mcp.prompts import as_messages
@@ -20,7 +20,7 @@ from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
 from runwell.mcp.resources import MCPResource, as_documents
 from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
 from runwell.mcp.target import Http, Target, sdk, target_of
-from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
+from runwell.mcp.text import MCPLimits, bounded, clean, clean_schema, tool_name
 from runwell.mcp.tool import MCPTool
 from runwell.ports.seat import Held
 
@@ -311,7 +311,7 @@ class MCPClient:
     # -- resources and prompts
 
     def resources(self) -> list[MCPResource]:
-        """What the server offers to read; templates are not among them."""
+        """What the server offers to read; `resource_templates` are not among them."""
         return from_plain(self._resources)
 
     async def aresources(self) -> list[MCPResource]:
@@ -321,6 +321,28 @@ class MCPClient:
     async def _resources(self) -> list[MCPResource]:
         async with self._connection.session() as session:
             return [MCPResource.of(each, self.limits) for each in await self._read_list(session, "resources")]
+
+    def resource_templates(self) -> list[dict[str, Any]]:
+        """Families of resources, whose addresses are to be filled in: `uri_template`, `name`, `description` and
+        `mime_type` of each."""
+        return from_plain(self._templates)
+
+    async def aresource_templates(self) -> list[dict[str, Any]]:
+        """As `resource_templates`."""
+        return await from_async(self._templates)
+
+    async def _templates(self) -> list[dict[str, Any]]:
+        async with self._connection.session() as session:
+            found = await self._read_list(session, "resource_templates")
+        return [
+            {
+                "uri_template": clean(each.uri_template),
+                "name": bounded(each.name, self.limits.description),
+                "description": bounded(each.description or "", self.limits.description),
+                "mime_type": each.mime_type,
+            }
+            for each in found
+        ]
 
     def read(self, *uris: str) -> list[Any]:
         """Resources as documents: text as `Document`, bytes as `Blob`, with `source`, `mime_type` and `server`.
@@ -336,9 +358,31 @@ class MCPClient:
     async def _read(self, uris: Sequence[str]) -> list[Any]:
         made = []
         for uri in uris:
-            result = await self._asked(lambda session, uri=uri: session.client.read_resource(uri), f"resource {uri!r}")
-            made += as_documents(result.contents, self.name, self.limits)
+            made += as_documents(await self._contents(uri), self.name, self.limits)
         return made
+
+    def context(self, *uris: str) -> list[dict[str, Any]]:
+        """Resources as content blocks for a message: `HumanMessage(["Sum this up.", *client.context(uri)])`.
+
+        Text within the limit of a result, media within theirs. Raises MCPToolError if the server refuses.
+        """
+        return from_plain(self._context, uris)
+
+    async def acontext(self, *uris: str) -> list[dict[str, Any]]:
+        """As `context`."""
+        return await from_async(self._context, uris)
+
+    async def _context(self, uris: Sequence[str]) -> list[dict[str, Any]]:
+        from mcp_types import EmbeddedResource
+
+        made = []
+        for contents in [await self._contents(uri) for uri in uris]:
+            made += as_blocks([EmbeddedResource(type="resource", resource=each) for each in contents], self.limits)
+        return made
+
+    async def _contents(self, uri: str) -> Sequence[Any]:
+        result = await self._asked(lambda session: session.client.read_resource(uri), f"resource {uri!r}")
+        return result.contents  # type: ignore[no-any-return]
 
     def prompts(self) -> list[dict[str, Any]]:
         """The server's prompts: `name`, `description` and `arguments` (each `name`, `description`, `required`)."""

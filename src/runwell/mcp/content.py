@@ -8,7 +8,7 @@ from runwell.errors import MCPToolError
 from runwell.mcp.text import MCPLimits, clean
 from runwell.tools.result import to_text
 
-__all__ = ["as_block", "as_content", "check_output", "output_validator"]
+__all__ = ["as_block", "as_blocks", "as_content", "check_output", "output_validator"]
 
 
 def as_content(blocks: list[Any], limits: MCPLimits) -> str | list[dict[str, Any]]:
@@ -16,6 +16,14 @@ def as_content(blocks: list[Any], limits: MCPLimits) -> str | list[dict[str, Any
 
     Text beyond the limit is cut, and says so.
     """
+    made = as_blocks(blocks, limits)
+    if all(one["type"] == "text" for one in made):
+        return "\n".join(one["text"] for one in made)
+    return made
+
+
+def as_blocks(blocks: list[Any], limits: MCPLimits) -> list[dict[str, Any]]:
+    """Content blocks of the protocol as a list of ours, of which all text together is bounded."""
     left = limits.result
     made: list[dict[str, Any]] = []
     for block in blocks:
@@ -26,8 +34,6 @@ def as_content(blocks: list[Any], limits: MCPLimits) -> str | list[dict[str, Any
                 one["text"] = f"{text[:left]}\n[... {len(text) - left} characters left out ...]"
             left = max(0, left - len(text))
         made.append(one)
-    if all(one["type"] == "text" for one in made):
-        return "\n".join(one["text"] for one in made)
     return made
 
 
