@@ -159,6 +159,20 @@ NAMES = {
         StructuredOutputError MultipleStructuredOutputsError""",
     "agents.prebuilt": """ToolNode create_react_agent ToolCallRequest AgentState InjectedState ToolRuntime
         InjectedStore AgentStatePydantic StateSchemaType ToolInvocationError ToolCallTransformer""",
+    "messages": """HumanMessage AIMessage ToolMessage BaseMessage ToolCall SystemMessage AnyMessage AIMessageChunk
+        get_buffer_string MessageLikeRepresentation count_tokens_approximately convert_to_openai_messages
+        RefusalContentBlock trim_messages RemoveMessage tool_call_chunk UsageMetadata filter_messages merge_content
+        merge_message_runs FunctionMessage convert_to_messages InputTokenDetails HumanMessageChunk tool_call add_usage
+        get_notification_metadata ChatMessage OutputTokenDetails translate_grounding_metadata_to_citations
+        add_notification_metadata translate_content ChatMessageChunk FunctionMessageChunk subtract_usage
+        messages_from_dict messages_to_dict message_to_dict invalid_tool_call PROVIDER_TRANSLATORS add_messages
+        REMOVE_ALL_MESSAGES ToolMessageChunk SystemMessageChunk BaseMessageChunk ToolCallChunk InvalidToolCall
+        message_chunk_to_message is_data_content_block ContentBlock""",
+    "models": """BaseChatModel LanguageModelInput ModelProfile LangSmithParams BaseLLM LLM SimpleChatModel ChatResult
+        ChatGeneration ChatGenerationChunk LLMResult Generation GenerationChunk Embeddings RETURN_VAL_TYPE BaseCache
+        InMemoryCache InMemoryRateLimiter BaseRateLimiter set_llm_cache init_chat_model init_embeddings""",
+    "testing": """GenericFakeChatModel FakeListChatModel FakeListLLM FakeStreamingListLLM FakeChatModel
+        ParrotFakeChatModel FakeMessagesListChatModel DeterministicFakeEmbedding FakeEmbeddings""",
     "chat_history": "InMemoryChatMessageHistory BaseChatMessageHistory",
 }
 

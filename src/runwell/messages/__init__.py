@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         MessageLikeRepresentation,
         convert_to_message,
         convert_to_messages,
+        message_to_dict,
         messages_from_dict,
         messages_to_dict,
     )
@@ -162,6 +163,7 @@ __all__ = [
     "merge_content",
     "merge_message_runs",
     "message_chunk_to_message",
+    "message_to_dict",
     "messages_from_dict",
     "messages_to_dict",
     "repair_history",
@@ -246,6 +248,7 @@ _HOME = {
     "merge_content": "merge",
     "merge_message_runs": "select",
     "message_chunk_to_message": "chunks",
+    "message_to_dict": "convert",
     "messages_from_dict": "convert",
     "messages_to_dict": "convert",
     "repair_history": "validity",

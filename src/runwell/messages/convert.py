@@ -37,6 +37,7 @@ __all__ = [
     "convert_to_message",
     "convert_to_messages",
     "from_fields",
+    "message_to_dict",
     "messages_from_dict",
     "messages_to_dict",
 ]
@@ -223,9 +224,14 @@ def _split_calls(fields: dict[str, Any]) -> None:
         fields["invalid_tool_calls"] = broken
 
 
+def message_to_dict(message: BaseMessage) -> dict[str, Any]:
+    """A message as `{"type": ..., "data": {fields}}`, in plain Python values."""
+    return {"type": message.type, "data": message.model_dump()}
+
+
 def messages_to_dict(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:
-    """Each message as `{"type": ..., "data": {fields}}`, in plain Python values."""
-    return [{"type": message.type, "data": message.model_dump()} for message in messages]
+    """`message_to_dict` of each."""
+    return [message_to_dict(message) for message in messages]
 
 
 def messages_from_dict(messages: Iterable[Mapping[str, Any]]) -> list[BaseMessage]:

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from runwell.models.bound import BoundModel
     from runwell.models.cache import BaseCache, InMemoryCache
     from runwell.models.chat_model import BaseChatModel, LanguageModelInput
+    from runwell.models.configurable import ConfigurableModel
     from runwell.models.embeddings import init_embeddings
     from runwell.models.init import init_chat_model
+    from runwell.models.llm import LLM, BaseLLM
     from runwell.models.outputs import (
         ChatGeneration,
         ChatGenerationChunk,
@@ -23,28 +25,33 @@ if TYPE_CHECKING:
     from runwell.models.rate_limits import BaseRateLimiter, InMemoryRateLimiter
     from runwell.models.redis_rate_limits import RedisRateLimiter
     from runwell.models.retry import RetryPolicy
+    from runwell.models.simple import SimpleChatModel
     from runwell.ports.embeddings import Embeddings
     from runwell.schemas.structured import StructuredSchema
 
 _HOME = {
     "BaseCache": "runwell.models.cache",
     "BaseChatModel": "runwell.models.chat_model",
+    "BaseLLM": "runwell.models.llm",
     "BaseRateLimiter": "runwell.models.rate_limits",
     "BoundModel": "runwell.models.bound",
     "ChatGeneration": "runwell.models.outputs",
     "ChatGenerationChunk": "runwell.models.outputs",
     "ChatResult": "runwell.models.outputs",
+    "ConfigurableModel": "runwell.models.configurable",
     "Embeddings": "runwell.ports.embeddings",
     "Generation": "runwell.models.outputs",
     "GenerationChunk": "runwell.models.outputs",
     "InMemoryCache": "runwell.models.cache",
     "InMemoryRateLimiter": "runwell.models.rate_limits",
+    "LLM": "runwell.models.llm",
     "LLMResult": "runwell.models.outputs",
     "LanguageModelInput": "runwell.models.chat_model",
     "ModelProfile": "runwell.models.profile",
     "Price": "runwell.models.prices",
     "RedisRateLimiter": "runwell.models.redis_rate_limits",
     "RetryPolicy": "runwell.models.retry",
+    "SimpleChatModel": "runwell.models.simple",
     "StructuredSchema": "runwell.schemas.structured",
     "init_chat_model": "runwell.models.init",
     "init_embeddings": "runwell.models.embeddings",
@@ -55,22 +62,26 @@ _HOME = {
 __all__ = [
     "BaseCache",
     "BaseChatModel",
+    "BaseLLM",
     "BaseRateLimiter",
     "BoundModel",
     "ChatGeneration",
     "ChatGenerationChunk",
     "ChatResult",
+    "ConfigurableModel",
     "Embeddings",
     "Generation",
     "GenerationChunk",
     "InMemoryCache",
     "InMemoryRateLimiter",
+    "LLM",
     "LLMResult",
     "LanguageModelInput",
     "ModelProfile",
     "Price",
     "RedisRateLimiter",
     "RetryPolicy",
+    "SimpleChatModel",
     "StructuredSchema",
     "init_chat_model",
     "init_embeddings",

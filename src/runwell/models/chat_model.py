@@ -40,14 +40,15 @@ if TYPE_CHECKING:
     from runwell.models.profile import ModelProfile
     from runwell.models.rate_limits import BaseRateLimiter
 
-__all__ = ["BaseChatModel", "LanguageModelInput"]
+__all__ = ["HARMLESS", "BaseChatModel", "LanguageModelInput"]
 
 LanguageModelInput = Any
 """What a model takes: a text, a list of messages (or texts, pairs and dicts that stand for them), or a prompt value."""
 
-_NO_PART_OF_AN_ANSWER = frozenset(
-    ("cache", "rate_limiter", "disable_streaming", "max_retries", "tags", "metadata", "callbacks", "profile", "name")
+HARMLESS = frozenset(
+    ("cache", "rate_limiter", "disable_streaming", "max_retries", "tags", "metadata", "callbacks", "name")
 )
+"""Arguments that do not change an answer."""
 
 _WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
 
@@ -144,7 +145,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides the answer besides the messages: part of a cache key and of records. Holds no secrets."""
-        return {name: value for name, value in self._shown() if name not in _NO_PART_OF_AN_ANSWER}
+        return {name: value for name, value in self._shown() if name not in HARMLESS and name != "profile"}
 
     # -- calling
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from runwell.errors import InvalidConfig, MissingExtra, UnknownModel, nearest
+from runwell.errors import InvalidConfig, InvalidInput, MissingExtra, UnknownModel, nearest
 
 if TYPE_CHECKING:
     from runwell.models.chat_model import BaseChatModel
+    from runwell.models.configurable import ConfigurableModel
 
 __all__ = ["EMBEDDINGS_GROUP", "infer_provider", "init_chat_model", "known_providers", "load"]
 
@@ -106,17 +108,55 @@ def infer_provider(name: str) -> str:
     )
 
 
-def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: Any) -> BaseChatModel:
+@overload
+def init_chat_model(model: str, *, model_provider: str | None = None, **kwargs: Any) -> BaseChatModel: ...
+
+
+@overload
+def init_chat_model(
+    model: str | None = None,
+    *,
+    model_provider: str | None = None,
+    configurable_fields: Literal["any"] | Sequence[str] | None = None,
+    config_prefix: str | None = None,
+    **kwargs: Any,
+) -> ConfigurableModel: ...
+
+
+def init_chat_model(
+    model: str | None = None,
+    *,
+    model_provider: str | None = None,
+    configurable_fields: Literal["any"] | Sequence[str] | None = None,
+    config_prefix: str | None = None,
+    **kwargs: Any,
+) -> Any:
     """The chat model that a string names, constructed with `kwargs` (temperature, max_tokens, timeout, base_url, ...).
 
     `"openai:gpt-5.5"` names provider and model. Without a known prefix the whole string is taken as a model's name,
     colons included, and its provider inferred if the family leaves no doubt (`gpt-5.5`, `claude-...`); it is never
     guessed. `model_provider=` settles it, and then `model` is used as it stands.
 
+    Without a model (or with `""`) each call's config chooses: `{"configurable": {"model": "openai:gpt-5.5"}}`.
+    `configurable_fields` are the arguments that a config may set, `model` and `model_provider` unless given; with a
+    model they have it as their default. "any" lets a config set all, `base_url` and `api_key` too: only where every
+    caller is trusted. With `config_prefix="first"` the keys are `first_model` and so on.
+
     Raises UnknownModel for a name that says too little, MissingExtra when the provider's part is not installed and
     MissingApiKey when its key is not set, all before any network is used. A third party adds a provider with an entry
     point in the group `runwell.providers`: a class that takes `model=` and keyword arguments.
     """
+    if model is None or model == "" or configurable_fields is not None or config_prefix is not None:
+        from runwell.models.configurable import configurable_model
+
+        if config_prefix is not None and model and configurable_fields is None:
+            raise InvalidInput(
+                f"config_prefix={config_prefix!r}, and no configurable_fields.",
+                hint='Say what a config may set: configurable_fields=["model"].',
+            )
+        given = {"model": model or None, "model_provider": model_provider, **kwargs}
+        given = {name: value for name, value in given.items() if value is not None}
+        return configurable_model(given, configurable_fields, config_prefix)
     if type(model) is not str or not model.strip():
         raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
     if model_provider is not None:

@@ -14,12 +14,17 @@ from pydantic import SecretStr
 
 from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
-from runwell.models.chat_model import BaseChatModel
+from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.idle import IdleWatch
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.providers.clients import Clients
 
 __all__ = ["CONNECT_S", "FIRST_OUTPUT_S", "VendorModel"]
+
+_PER_REQUEST = frozenset(
+    ("model", "temperature", "max_tokens", "top_p", "seed", "stop", "timeout", "stream_idle_timeout", "model_kwargs")
+)
+"""Arguments that stand in each request, and settle nothing about connections."""
 
 FIRST_OUTPUT_S = 600.0
 CONNECT_S = 10.0
@@ -66,6 +71,7 @@ class VendorModel(BaseChatModel):
     """What the vendor calls an answer, for errors."""
 
     def model_post_init(self, context: Any) -> None:
+        self._given_profile = self.profile
         if not _is_there(self.sdk):
             raise MissingExtra(type(self).__name__, self.extra)
         name = getattr(self, "model", None)
@@ -109,6 +115,18 @@ class VendorModel(BaseChatModel):
         hidden = ("api_key", "default_headers", "http_client", "http_async_client", "timeout", "stream_idle_timeout")
         shown = super()._identifying_params
         return {name: value for name, value in shown.items() if name not in hidden} | {"model": self.model_name}
+
+    def model_copy(self, *, update: dict[str, Any] | None = None) -> Any:
+        """A copy with some arguments changed. It shares the connections unless where they lead, or who pays, does."""
+        twin = super().model_copy(update=update)
+        changed = set(update or ()) - HARMLESS
+        if changed:
+            if "profile" not in changed:
+                twin.profile = self._given_profile  # that of another model is not its own
+            twin.model_post_init(None)
+        if changed <= _PER_REQUEST:
+            twin._clients = self._clients
+        return twin
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_clients"}

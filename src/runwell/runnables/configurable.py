@@ -22,7 +22,7 @@ from runwell.runnables.configurable_spec import (
 from runwell.runnables.runnable import Input, Output, Runnable
 from runwell.runnables.wrapper import RunnableWrapper
 
-__all__ = ["DynamicRunnable", "RunnableConfigurableAlternatives", "RunnableConfigurableFields"]
+__all__ = ["DynamicRunnable", "Kept", "RunnableConfigurableAlternatives", "RunnableConfigurableFields", "frozen"]
 
 _KEPT = 32
 """How many variants of a runnable are kept, so that each keeps its connections from call to call."""
@@ -102,7 +102,7 @@ class _Applied(DynamicRunnable[Input, Output]):
         super().__init__(default)
         self.source = source
         self._apply = apply
-        self._kept = _Kept()
+        self._kept = Kept()
 
     def prepare(self, config: RunnableConfig | None = None) -> tuple[Runnable[Input, Output], RunnableConfig | None]:
         settled, config = self.source.prepare(config)
@@ -137,7 +137,7 @@ class RunnableConfigurableFields(DynamicRunnable[Input, Output]):
                     hint=f'Pass {name}=ConfigurableField(id="{name}").',
                 )
         self.fields = dict(fields)
-        self._kept = _Kept()
+        self._kept = Kept()
 
     def prepare(self, config: RunnableConfig | None = None) -> tuple[Runnable[Input, Output], RunnableConfig | None]:
         configurable = self._configurable(config)
@@ -153,7 +153,7 @@ class RunnableConfigurableFields(DynamicRunnable[Input, Output]):
             name: value if isinstance(field, ConfigurableField) else field.value(value)
             for name, (value, field) in chosen.items()
         }
-        key = tuple((name, _frozen(value)) for name, (value, _) in chosen.items())
+        key = tuple((name, frozen(value)) for name, (value, _) in chosen.items())
         return self._kept.get(key, lambda: replaced(self.bound, values)), config
 
     def _own_specs(self) -> list[ConfigurableFieldSpec]:
@@ -250,7 +250,7 @@ class RunnableConfigurableAlternatives(DynamicRunnable[Input, Output]):
         return f"{self.bound!r}.configurable_alternatives({self.which.id!r}, default_key={self.default_key!r}{others})"
 
 
-class _Kept:
+class Kept:
     """The last few things made, by key."""
 
     def __init__(self) -> None:
@@ -271,7 +271,7 @@ class _Kept:
         return found
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Something with a hash that differs where the value differs: 1, 1.0 and True are three values."""
     return (type(value), tuple(value)) if isinstance(value, list) else (type(value), value)
 

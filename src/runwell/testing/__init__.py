@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from runwell.testing.chat_models import ChatModelSuite
     from runwell.testing.effects import EnumeratingDriver, Killed, kills
     from runwell.testing.embeddings import EmbeddingsSuite
+    from runwell.testing.llms import FakeListLLM, FakeStreamingListLLM
     from runwell.testing.models import (
         DeterministicFakeEmbedding,
         FakeChatModel,
@@ -42,8 +43,10 @@ _HOME = {
     "FakeChatModel": "runwell.testing.models",
     "FakeEmbeddings": "runwell.testing.models",
     "FakeListChatModel": "runwell.testing.models",
+    "FakeListLLM": "runwell.testing.llms",
     "FakeMessagesListChatModel": "runwell.testing.models",
     "FakeRequest": "runwell.testing.models",
+    "FakeStreamingListLLM": "runwell.testing.llms",
     "GenericFakeChatModel": "runwell.testing.models",
     "Killed": "runwell.testing.effects",
     "ParrotFakeChatModel": "runwell.testing.models",
@@ -73,8 +76,10 @@ __all__ = [
     "FakeChatModel",
     "FakeEmbeddings",
     "FakeListChatModel",
+    "FakeListLLM",
     "FakeMessagesListChatModel",
     "FakeRequest",
+    "FakeStreamingListLLM",
     "GenericFakeChatModel",
     "Killed",
     "ParrotFakeChatModel",
