@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from runwell.errors import UnsupportedByProvider
 from runwell.providers.anthropic import ChatAnthropic
+from runwell.providers.cohere import ChatCohere
+from runwell.providers.google import ChatGoogleGenerativeAI
 from runwell.providers.mistral import ChatMistralAI
 from runwell.providers.openai import ChatOpenAI
 from runwell.tools import tool
@@ -48,13 +51,75 @@ def test_at_bind_time(parameters: Any, name: str, providers: set[str], said: str
             model.bind_tools([given(parameters, name)])
 
 
-def test_strict_at_bind_time() -> None:
-    @tool
-    def find(filters: dict[str, int]) -> str:
-        """Find."""
+@tool
+def find(filters: dict[str, int]) -> str:
+    """Find."""
+    return ""
+
+
+class Near(BaseModel):
+    """What is near."""
+
+    metres: Annotated[int, Field(ge=0)]
+    near: Near | None = None
+
+
+@tool
+def walk(to: Near, pace: Annotated[float, Field(gt=0)] = 1.0) -> str:
+    """Walk there."""
+    return ""
+
+
+@tool
+def pair(at: tuple[int, str]) -> str:
+    """Of a pair."""
+    return ""
+
+
+STRICT: dict[str, tuple[Any, list[Any]]] = {
+    "OpenAI's strict mode": (ChatOpenAI(model="gpt-5", api_key="none"), [find, pair]),
+    "Anthropic's strict mode": (ChatAnthropic(model="claude-sonnet-4-5", api_key="none"), [find, pair, walk]),
+    "Mistral's strict mode": (ChatMistralAI(model="mistral-large-latest", api_key="none"), [find]),
+    "Cohere's strict_tools": (ChatCohere(model="command-a-03-2025", api_key="none"), [find, pair]),
+    "Gemini": (ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key="none"), []),
+}
+
+
+@pytest.mark.parametrize("who", STRICT)
+def test_strict_at_bind_time_names_the_provider_the_tool_and_the_argument(who: str) -> None:
+    model, refused = STRICT[who]
+    for used in (find, pair, walk):
+        assert model.bind_tools([used])
+        if used not in refused:
+            assert model.bind_tools([used], strict=True)
+            continue
+        with pytest.raises(UnsupportedByProvider) as caught:
+            model.bind_tools([used], strict=True)
+        first = next(iter(used.args))
+        assert caught.value.message.startswith(f"Tool {used.name!r}: {who} cannot express {first}")
+
+
+class Plain(BaseModel):
+    metres: Annotated[int, Field(ge=0)]
+    note: str = "none"
+
+
+def test_a_strict_schema_is_in_the_subset_of_its_provider() -> None:
+    @tool(args_schema=Plain)
+    def go(metres: int, note: str = "none") -> str:
+        """Go."""
         return ""
 
-    model = ChatOpenAI(model="gpt-5", api_key="none")
-    with pytest.raises(UnsupportedByProvider, match=r"Tool 'find': OpenAI's strict mode cannot express filters"):
-        model.bind_tools([find], strict=True)
-    assert model.bind_tools([find])
+    def told(who: str) -> Any:
+        return STRICT[who][0].bind_tools([go], strict=True).kwargs["tools"][0]["function"]["parameters"]
+
+    openai, anthropic = told("OpenAI's strict mode"), told("Anthropic's strict mode")
+    assert openai["required"] == ["metres", "note"]
+    assert openai["properties"]["metres"] == {"type": "integer", "minimum": 0}
+    assert anthropic == {
+        "type": "object",
+        "properties": {"metres": {"type": "integer"}, "note": {"type": "string", "default": "none"}},
+        "required": ["metres"],
+        "additionalProperties": False,
+    }
+    assert "minimum" not in str(told("Cohere's strict_tools"))

@@ -12,7 +12,6 @@ from runwell.models.answer import AnswerParser
 from runwell.models.tool_choice import tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
 from runwell.schemas.dialects import function_definition
-from runwell.schemas.strict import strict_schema
 from runwell.schemas.structured import StructuredSchema
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class BoundModel(Runnable[Any, AIMessage]):
         return self.bind(**asked, **kwargs) | AnswerParser(read, method, include_raw)
 
     def _ask_by_json_schema(self, read: StructuredSchema, strict: bool | None) -> dict[str, Any]:
-        schema, strict = _dialect(read, strict)
+        schema, strict = self._dialect(read, strict)
         described = {"name": read.name, "schema": schema, "strict": strict}
         if read.description:
             described["description"] = read.description
@@ -137,7 +136,7 @@ class BoundModel(Runnable[Any, AIMessage]):
         return {"response_format": {"type": "json_object"}}
 
     def _ask_by_function_calling(self, read: StructuredSchema, strict: bool | None) -> dict[str, Any]:
-        schema, strict = _dialect(read, strict) if strict else (read.json_schema, None)
+        schema, strict = self._dialect(read, strict) if strict else (read.json_schema, None)
         function: dict[str, Any] = {"name": read.name, "description": read.description, "parameters": schema}
         if strict is not None:
             function["strict"] = strict
@@ -153,17 +152,16 @@ class BoundModel(Runnable[Any, AIMessage]):
             choice = "required" if bound else tool_choice_for(read.name, tools)
         return {"tools": tools, "tool_choice": choice}
 
-
-def _dialect(read: StructuredSchema, strict: bool | None) -> tuple[dict[str, Any], bool]:
-    """The schema to send, and whether it is strict: as asked, else strict where the schema allows it."""
-    if strict is False:
-        return read.json_schema, False
-    try:
-        return strict_schema(read.json_schema, f"The answer {read.name}"), True
-    except UnsupportedByProvider:
-        if strict:
-            raise
-        return read.json_schema, False
+    def _dialect(self, read: StructuredSchema, strict: bool | None) -> tuple[dict[str, Any], bool]:
+        """The schema to send, and whether it is strict: as asked, else strict where the schema allows it."""
+        if strict is False:
+            return read.json_schema, False
+        try:
+            return self.bound._strict_schema(read.json_schema, f"The answer {read.name}"), True
+        except UnsupportedByProvider:
+            if strict:
+                raise
+            return read.json_schema, False
 
 
 def _shown(value: Any) -> str:

@@ -264,7 +264,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         from runwell.models.tool_choice import tool_choice_for
         from runwell.schemas.dialects import function_definition
 
-        definitions = [function_definition(tool, strict=strict) for tool in tools]
+        definitions = [function_definition(tool, strict=strict, rewrite=self._strict_schema) for tool in tools]
         for definition in definitions:
             self._check_tool(definition)
         kwargs: dict[str, Any] = {"tools": definitions}
@@ -273,6 +273,15 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if parallel_tool_calls is not None:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         return kwargs
+
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        """For subclasses: the schema as the provider holds calls and answers to it. As it stands, OpenAI's subset.
+
+        Raises UnsupportedByProvider, naming `whose` schema it is, the provider and the place, for what it cannot hold.
+        """
+        from runwell.schemas.strict import strict_schema
+
+        return strict_schema(schema, whose)
 
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         """For subclasses: raise UnsupportedByProvider, naming the tool and the argument, for what the provider is known

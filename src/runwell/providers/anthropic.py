@@ -195,6 +195,11 @@ class ChatAnthropic(StainlessModel):
                 hint='tool_choice="auto", or no thinking; for structured output, method="json_schema".',
             )
 
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        from runwell.schemas.claude import claude_schema
+
+        return claude_schema(schema, whose, "Anthropic's strict mode")
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         _tool(definition)
 
@@ -272,14 +277,20 @@ def _format(asked: Any) -> dict[str, Any]:
     if isinstance(asked, Mapping):
         described = asked.get("json_schema")
         if isinstance(described, Mapping):
-            return {"type": "json_schema", "schema": described["schema"]}
+            return {"type": "json_schema", "schema": _held(described["schema"], described.get("name"))}
         if asked.get("type") == "json_object":
             raise UnsupportedByProvider(
                 "Anthropic has no JSON mode.", hint='with_structured_output(..., method="json_schema").'
             )
         return dict(asked)
-    from runwell.schemas.strict import strict_schema
     from runwell.schemas.structured import StructuredSchema
 
     read = StructuredSchema(asked)
-    return {"type": "json_schema", "schema": strict_schema(read.json_schema, f"The answer {read.name}")}
+    return {"type": "json_schema", "schema": _held(read.json_schema, read.name)}
+
+
+def _held(schema: Any, name: Any) -> dict[str, Any]:
+    """A schema as the API takes it for answers, which are always held to it."""
+    from runwell.schemas.claude import claude_schema
+
+    return claude_schema(dict(schema), f"The answer {name or ''}".rstrip(), "Anthropic's structured output")

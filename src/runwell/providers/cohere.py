@@ -138,6 +138,11 @@ class ChatCohere(CohereAccount):
         if any((each.get("function") or {}).get("strict") for each in definitions):
             body["strict_tools"] = True
 
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        from runwell.schemas.cohere import cohere_schema
+
+        return cohere_schema(schema, whose)
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_cohere_tool
 

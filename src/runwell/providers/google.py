@@ -224,6 +224,11 @@ class ChatGoogleGenerativeAI(VendorModel):
     def _options(self, client: Any, request: Request) -> dict[str, Any]:
         return {**request.options, "timeout": self._timeout(request.options["timeout"], _timeout_of(client.http))}
 
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        from runwell.schemas.gemini import gemini_schema
+
+        return gemini_schema(schema, whose)
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_gemini_tool
 

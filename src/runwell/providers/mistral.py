@@ -108,6 +108,11 @@ class ChatMistralAI(VendorModel):
         request["timeout_ms"] = round(1000 * (seconds if isinstance(seconds, int | float) else FIRST_OUTPUT_S))
         return request
 
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        from runwell.schemas.mistral import mistral_schema
+
+        return mistral_schema(schema, whose)
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_mistral_tool
 

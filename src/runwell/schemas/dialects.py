@@ -6,7 +6,7 @@ Whatever `describe` reads is taken, and what a provider runs itself passes as it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from runwell.errors import UnsupportedByProvider
@@ -48,11 +48,16 @@ _BEDROCK = frozenset(("toolSpec", "systemTool", "cachePoint"))
 _ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
-def function_definition(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
+Rewrite = Callable[[dict[str, Any], str], dict[str, Any]]
+"""From a schema, and whose it is, to the part of it that a provider follows to the letter."""
+
+
+def function_definition(tool: Any, *, strict: bool | None = None, rewrite: Rewrite = strict_schema) -> dict[str, Any]:
     """`{"type": "function", "function": {"name", "description", "parameters"}}`, the form in which chat models pass
     tools on, whoever their provider is.
 
-    A dict in this form is taken as it is. `strict` as for `convert_to_openai_function`.
+    A dict in this form is taken as it is. `strict` as for `convert_to_openai_function`; `rewrite` is another provider's
+    strict subset.
     """
     if is_provider_tool(tool):
         return _as_it_is(tool)
@@ -62,7 +67,7 @@ def function_definition(tool: Any, *, strict: bool | None = None) -> dict[str, A
         if strict is None and isinstance(function, Mapping) and "parameters" in function and function.get("name"):
             return dict(tool)
         marks = _marks(tool)
-    return {"type": "function", "function": _function(describe(tool), tool, strict), **marks}
+    return {"type": "function", "function": _function(describe(tool), tool, strict, rewrite), **marks}
 
 
 def convert_to_openai_function(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def convert_to_anthropic_tool(tool: Any, *, strict: bool | None = None) -> dict[
     strict = _asked_strict(tool) if strict is None else strict
     made: dict[str, Any] = {"name": said.name, "description": said.description, "input_schema": said.parameters}
     if strict:
-        made["input_schema"] = claude_schema(said.parameters, f"Tool {said.name!r}", "Anthropic's strict mode")
+        made["input_schema"] = claude_schema(said.parameters, _whose(said), "Anthropic's strict mode")
     if strict is not None:
         made["strict"] = strict
     return {**made, **_marks(tool)}
@@ -128,7 +133,7 @@ def convert_to_bedrock_tool(tool: Any, *, strict: bool | None = None) -> dict[st
     strict = _asked_strict(tool) if strict is None else strict
     parameters = said.parameters
     if strict:
-        parameters = claude_schema(parameters, f"Tool {said.name!r}", "Bedrock's strict mode")
+        parameters = claude_schema(parameters, _whose(said), "Bedrock's strict mode")
     made: dict[str, Any] = {"name": said.name, "inputSchema": {"json": parameters}}
     if said.description:  # it may be missing, but not empty
         made["description"] = said.description
@@ -148,7 +153,7 @@ def convert_to_cohere_tool(tool: Any, *, strict: bool | None = None) -> dict[str
     said = describe(tool)
     _check_name("Cohere", said)
     strict = _asked_strict(tool) if strict is None else strict
-    parameters = cohere_schema(said.parameters, f"Tool {said.name!r}") if strict else said.parameters
+    parameters = cohere_schema(said.parameters, _whose(said)) if strict else said.parameters
     function = {"name": said.name, "description": said.description, "parameters": parameters}
     return {"type": "function", "function": function}
 
@@ -166,7 +171,7 @@ def convert_to_gemini_tool(tool: Any) -> dict[str, Any]:
     _check_name("Gemini", said)
     declared: dict[str, Any] = {"name": said.name, "description": said.description}
     if said.parameters["properties"] or "additionalProperties" in said.parameters:
-        declared["parameters_json_schema"] = gemini_schema(said.parameters, f"Tool {said.name!r}")
+        declared["parameters_json_schema"] = gemini_schema(said.parameters, _whose(said))
     return declared
 
 
@@ -182,7 +187,7 @@ def convert_to_mistral_tool(tool: Any, *, strict: bool | None = None) -> dict[st
     strict = _asked_strict(tool) if strict is None else strict
     function: dict[str, Any] = {"name": said.name, "description": said.description, "parameters": said.parameters}
     if strict:
-        function["parameters"] = mistral_schema(said.parameters, f"Tool {said.name!r}")
+        function["parameters"] = mistral_schema(said.parameters, _whose(said))
     if strict is not None:
         function["strict"] = strict
     return {"type": "function", "function": function}
@@ -191,7 +196,7 @@ def convert_to_mistral_tool(tool: Any, *, strict: bool | None = None) -> dict[st
 def convert_to_json_schema(tool: Any, *, strict: bool | None = None) -> dict[str, Any]:
     """One JSON schema that carries the name as title and the description: `{"title", "description", "type", ...}`."""
     said = describe(tool)
-    parameters = _strict(said) if strict else said.parameters
+    parameters = strict_schema(said.parameters, _whose(said)) if strict else said.parameters
     return {"title": said.name, "description": said.description, **parameters}
 
 
@@ -212,12 +217,14 @@ def _check_top(provider: str, said: ToolDescription) -> None:
         )
 
 
-def _function(said: ToolDescription, tool: Any, strict: bool | None) -> dict[str, Any]:
+def _function(
+    said: ToolDescription, tool: Any, strict: bool | None, rewrite: Rewrite = strict_schema
+) -> dict[str, Any]:
     strict = _asked_strict(tool) if strict is None else strict
     function: dict[str, Any] = {
         "name": said.name,
         "description": said.description,
-        "parameters": _strict(said) if strict else said.parameters,
+        "parameters": rewrite(said.parameters, _whose(said)) if strict else said.parameters,
     }
     if strict is not None:
         function["strict"] = strict
@@ -232,8 +239,8 @@ def _asked_strict(tool: Any) -> bool | None:
     return (inner if isinstance(inner, Mapping) else tool).get("strict")
 
 
-def _strict(said: ToolDescription) -> dict[str, Any]:
-    return strict_schema(said.parameters, f"Tool {said.name!r}")
+def _whose(said: ToolDescription) -> str:
+    return f"Tool {said.name!r}"
 
 
 def _marks(tool: Any) -> dict[str, Any]:
