@@ -301,6 +301,15 @@ class AIMessage(BaseMessage):
         self.invalid_tool_calls = checked_invalid_calls(invalid_tool_calls) if invalid_tool_calls else []
         self.usage_metadata = usage_metadata
 
+    @property
+    def cost(self) -> float | None:
+        """What the call behind it cost, in US dollars, worked out when read; None when the model's price, or what it
+        took, is not known. Needs the extra `prices`: see `runwell.models.price_of` and `price_table`."""
+        from importlib import import_module
+
+        cost: float | None = import_module("runwell.models.prices").cost_of(self)  # a room above, not to import by name
+        return cost
+
 
 def calls_in_blocks(content: Content) -> list[Mapping[str, Any]]:
     """The calls that stand as blocks in a content, in the standard form or as `tool_use`."""

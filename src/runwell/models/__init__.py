@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         GenerationChunk,
         LLMResult,
     )
-    from runwell.models.prices import Price, price_of, price_table
+    from runwell.models.prices import Price, cost_of, price_of, price_table
     from runwell.models.profile import ModelProfile
     from runwell.models.rate_limits import BaseRateLimiter, InMemoryRateLimiter
     from runwell.models.redis_rate_limits import RedisRateLimiter
@@ -53,6 +53,7 @@ _HOME = {
     "RetryPolicy": "runwell.models.retry",
     "SimpleChatModel": "runwell.models.simple",
     "StructuredSchema": "runwell.schemas.structured",
+    "cost_of": "runwell.models.prices",
     "init_chat_model": "runwell.models.init",
     "init_embeddings": "runwell.models.embeddings",
     "price_of": "runwell.models.prices",
@@ -83,6 +84,7 @@ __all__ = [
     "RetryPolicy",
     "SimpleChatModel",
     "StructuredSchema",
+    "cost_of",
     "init_chat_model",
     "init_embeddings",
     "price_of",

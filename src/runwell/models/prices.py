@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from typing import Any
 
 from runwell.errors import InvalidInput, MissingExtra
 from runwell.schemas.arguments import check_fields
 
-__all__ = ["Price", "Prices", "has_price", "price_of", "price_table"]
+__all__ = ["Price", "Prices", "cost_of", "has_price", "price_of", "price_table"]
 
 FREE = frozenset({"local", "ollama"})
 """Providers whose models run on the program's own machines."""
-_TABLE_NAMES = {"google_genai": "google", "google_vertexai": "google", "mistralai": "mistral", "azure_openai": "azure"}
+_TABLE_NAMES = {
+    "azure_openai": "azure",
+    "bedrock": "aws",
+    "bedrock_converse": "aws",
+    "google_genai": "google",
+    "google_vertexai": "google",
+    "mistralai": "mistral",
+    "xai": "x-ai",
+}
 """The price table's names of providers, where they differ from ours."""
+_DATED = re.compile(r"-20\d\d-?\d\d-?\d\d\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +57,26 @@ Prices = Mapping[str, Price]
 
 
 def price_table() -> str:
-    """The name and version of the table that prices are read from. Raises MissingExtra where it is not installed."""
-    return f"genai-prices {_table().__version__}"
+    """The name and version of the table that prices are read from, and the day of the newest price in it. Raises
+    MissingExtra where it is not installed."""
+    return f"genai-prices {_table().__version__}, newest price of {_newest():%Y-%m-%d}"
+
+
+@cache
+def _newest() -> date:
+    """The latest day, up to today, from which a price in the table holds: the table is at least of that day."""
+    _table()
+    from genai_prices.data import providers
+
+    days = [
+        start
+        for provider in providers
+        for model in provider.models
+        if isinstance(model.prices, list | tuple)
+        for each in model.prices
+        if (start := getattr(each.constraint, "start_date", None)) is not None and start <= date.today()
+    ]
+    return max(days, default=date.min)
 
 
 def has_price(provider: str | None, model: str | None, prices: Prices | None = None) -> bool:
@@ -64,7 +93,8 @@ def price_of(
 
     `prices` of the caller's own go first; models that run on the program's own machines cost nothing; all others are
     looked up in the table of the `prices` extra (`genai-prices`), as it was when that package was released. Nothing is
-    fetched.
+    fetched. A dated snapshot of a model (`gpt-5.5-2026-04-23`) costs what the model does, unless it is listed itself.
+    A model that its provider's list does not have costs None: the same name elsewhere is no answer.
     """
     if prices and model in prices:
         return None if usage is None else prices[str(model)].of(usage)
@@ -78,16 +108,29 @@ def price_of(
         "output_tokens": usage.get("output_tokens") or 0,
         "cache_read_tokens": details.get("cache_read") or 0,
         "cache_write_tokens": details.get("cache_creation") or 0,
+        "input_audio_tokens": details.get("audio") or 0,
+        "output_audio_tokens": (usage.get("output_token_details") or {}).get("audio") or 0,
     }
     return _looked_up(provider, model, tuple((name, count) for name, count in counts.items() if count))
 
 
+def cost_of(message: Any, prices: Prices | None = None) -> float | None:
+    """What the call behind a model's message cost, in US dollars; None when its price or its usage is not known.
+
+    `message.cost` is this without prices of your own.
+    """
+    about = message.response_metadata
+    model = about.get("model_name") or about.get("model")
+    return price_of(message.usage_metadata, about.get("model_provider"), model, prices)
+
+
 def _looked_up(provider: str | None, model: str, counts: tuple[tuple[str, int], ...]) -> float | None:
     table = _table()
-    for known in dict.fromkeys((_TABLE_NAMES.get(provider, provider) if provider else None, None)):
+    known = _TABLE_NAMES.get(provider, provider) if provider else None
+    for name in dict.fromkeys((model, _DATED.sub("", model))):
         try:
-            return float(table.calc_price(table.Usage(**dict(counts)), model, provider_id=known).total_price)
-        except LookupError:
+            return float(table.calc_price(table.Usage(**dict(counts)), name, provider_id=known).total_price)
+        except (LookupError, ValueError):  # ValueError: counts that the model has no prices for
             continue
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from runwell.observe.handlers import BaseCallbackHandler
@@ -17,11 +18,13 @@ __all__ = ["UsageMetadataCallbackHandler", "get_usage_metadata_callback"]
 class UsageMetadataCallbackHandler(BaseCallbackHandler):
     """`usage_metadata`: by model name, the tokens that all its calls used together.
 
-    The name is the answer's `response_metadata["model_name"]`, else "unknown". Safe from several threads at once.
+    The name is the answer's `response_metadata["model_name"]`, else "unknown". `cost` is what they cost, in US dollars.
+    Safe from several threads at once.
     """
 
     def __init__(self) -> None:
         self.usage_metadata: dict[str, dict[str, Any]] = {}
+        self._calls: list[tuple[dict[str, Any], str | None, str]] = []
         self._lock = threading.Lock()
 
     def on_llm_end(self, response: Any, **kwargs: Any) -> None:
@@ -33,6 +36,15 @@ class UsageMetadataCallbackHandler(BaseCallbackHandler):
         name = about.get("model_name") or about.get("model") or "unknown"
         with self._lock:
             self.usage_metadata[name] = _plus(self.usage_metadata.get(name, {}), usage)
+            self._calls.append((usage, about.get("model_provider"), name))
+
+    @property
+    def cost(self) -> float | None:
+        """What all calls cost together, worked out when read; None when the price of one of them is not known."""
+        price_of = import_module("runwell.models.prices").price_of  # a room above, not to import by name
+        with self._lock:
+            costs = [price_of(*each) for each in self._calls]
+        return None if None in costs else float(sum(costs))
 
     def __repr__(self) -> str:
         return f"UsageMetadataCallbackHandler({self.usage_metadata!r})"
