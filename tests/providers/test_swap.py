@@ -158,6 +158,34 @@ def test_a_conversation_that_openai_began_goes_on_with_any(name: str) -> None:
     assert "https://w.example" in body
     for secret in ("c2Vj", "mcp_list_tools", "rs_1", "msg_1", "fc_1", "cGljdHVyZQ==", "web_search_call", "commentary"):
         assert (secret in body) == (name == "responses"), secret
+@pytest.mark.parametrize("name", WIRES)
+def test_what_google_signed_goes_back_to_google_alone(name: str) -> None:
+    mark = {"google": {"thought_signature": "c2ln"}}
+    ran: dict[str, Any] = {"google": {"part": "executableCode"}}
+    gave: dict[str, Any] = {"google": {"part": "codeExecutionResult", "outcome": "OUTCOME_OK"}}
+    args = {"language": "PYTHON", "code": "print(6*7)"}
+    answer = AIMessage(
+        [
+            {"type": "reasoning", "reasoning": "Hm.", "extras": mark},
+            {"type": "server_tool_call", "id": "c", "name": "code_execution", "args": args, "extras": ran},
+            {"type": "server_tool_result", "tool_call_id": "c", "status": "success", "output": "42", "extras": gave},
+            {"type": "image", "base64": "cGljdHVyZQ==", "mime_type": "image/png", "extras": mark},
+            {"type": "text", "text": "It is 42.", "extras": mark},
+            {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "x", "extras": mark},
+        ]
+    )
+    prefix, dialect, further = WIRES[name]
+    with WireServer(dialect) as wire:
+        wire.say("Yes.")
+        model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", **further)
+        model.invoke([HumanMessage("6 * 7?"), answer, ToolMessage("3", tool_call_id="x")])
+        asked, body = wire.asked, str(wire.last["body"])
+    assert list(asked.calls.values()) == [("add", {"a": 1, "b": 2})]
+    assert "It is 42." in "".join(text for role, text in asked.turns if role == "assistant")
+    for kind in ("c2ln", "executableCode", "print(6*7)", "Hm.", "cGljdHVyZQ=="):
+        assert (kind in body) == (prefix == "google_genai"), kind
+    assert "'42'" in body or '"42"' in body, "what the code gave is told to all"
+    assert "thought_signature" not in body
 
 
 def test_the_table_of_what_each_can_do_is_of_today() -> None:

@@ -25,6 +25,8 @@ _OWN = frozenset(
         "compaction",
     }
 )
+_NOT_SENT = frozenset({"google"})
+"""Extras that are for another vendor alone."""
 _DOCUMENT_TITLES = frozenset({"char_location", "page_location", "content_block_location"})
 
 
@@ -64,6 +66,10 @@ def block_to_wire_of_answer(block: str | Mapping[str, Any]) -> dict[str, Any] | 
     return block_to_wire(block)
 
 
+def _extras(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in (block.get("extras") or {}).items() if key not in _NOT_SENT}
+
+
 def _is_own_result(block: Mapping[str, Any]) -> bool:
     return str(block["type"]).endswith("_tool_result") and block["type"] != "server_tool_result"
 
@@ -72,7 +78,7 @@ def _text(block: Mapping[str, Any]) -> dict[str, Any]:
     taken = ("type", "text", "id", "index", "annotations", "extras")
     sent = {"type": "text", "text": block.get("text", "")}
     sent |= {key: value for key, value in block.items() if key not in taken and value is not None}
-    sent |= block.get("extras") or {}
+    sent |= _extras(block)
     citations = [_citation(note) for note in block.get("annotations") or ()]
     if any(citations):
         sent["citations"] = [each for each in citations if each]
@@ -113,7 +119,7 @@ _STANDARD = frozenset({"type", "id", "index", "url", "base64", "file_id", "mime_
 def _with_extras(sent: dict[str, Any], block: Mapping[str, Any]) -> dict[str, Any]:
     """With what the program says beyond the standard form: `cache_control`, `citations`, `title`, `context`."""
     own = {key: value for key, value in block.items() if key not in _STANDARD and value is not None}
-    extras = {key: value for key, value in (block.get("extras") or {}).items() if key not in ("detail", "filename")}
+    extras = {key: value for key, value in _extras(block).items() if key not in ("detail", "filename")}
     return {**sent, **extras, **own}
 
 

@@ -21,27 +21,36 @@ OPENAI_ITEMS = frozenset(
 
 _ANTHROPIC = frozenset({"redacted_thinking", "container_upload", "tool_reference"})
 
-_MARKS = frozenset({"item_id", "custom", "namespace", "phase"})
+_GOOGLE = frozenset({"reasoning", "server_tool_call", "image", "audio", "video", "file"})
+"""Where they carry its mark: thoughts, calls that it ran, media that its models made."""
+
+_MARKS = {"item_id": "openai", "custom": "openai", "namespace": "openai", "phase": "openai", "google": "google"}
+"""What a vendor says of its own blocks in their `extras`, and to whom."""
+
+
+_MADE = {"image": "(an image)", "audio": "(a sound)", "video": "(a film)", "file": "(a file)"}
+"""What is said in the place of what a model made."""
 
 
 def readable_by(whom: str, blocks: Sequence[Any]) -> list[Any]:
-    """The blocks without those of other vendors. `whom` is "openai" (its Responses API), "anthropic", or any other."""
+    """The blocks without those of other vendors. `whom` is "openai" (its Responses API), "anthropic", "google",
+    or any other."""
     kept = []
     for block in blocks:
         vendor = None if isinstance(block, str) else _vendor(block)
         if vendor is None or vendor == whom:
-            kept.append(block if whom == "openai" or isinstance(block, str) else _without_marks(block))
-        elif block.get("type") == "image":
-            kept.append({"type": "text", "text": "(an image)"})
+            kept.append(block if isinstance(block, str) else _without_marks(block, whom))
+        elif block.get("type") in _MADE:
+            kept.append({"type": "text", "text": _MADE[block["type"]]})
     return kept
 
 
-def _without_marks(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without what OpenAI says of its own items."""
+def _without_marks(block: Mapping[str, Any], whom: str) -> Mapping[str, Any]:
+    """Without what other vendors say of their own blocks."""
     extras = block.get("extras")
-    if not extras or _MARKS.isdisjoint(extras):
+    if not extras or _MARKS.keys().isdisjoint(extras):
         return block
-    return {**block, "extras": {key: value for key, value in extras.items() if key not in _MARKS}}
+    return {**block, "extras": {key: value for key, value in extras.items() if _MARKS.get(key, whom) == whom}}
 
 
 def _vendor(block: Mapping[str, Any]) -> str | None:
@@ -54,6 +63,9 @@ def _vendor(block: Mapping[str, Any]) -> str | None:
         return "anthropic"
     if kind == "compaction":
         return "openai" if "encrypted_content" in block else "anthropic"
+    extras = block.get("extras") or {}
+    if "google" in extras and (kind in _GOOGLE or (kind == "text" and not block.get("text"))):
+        return "google"
     if kind in ("image", "server_tool_call"):
-        kind = (block.get("extras") or {}).get("block_type")
+        kind = extras.get("block_type")
     return "openai" if kind in OPENAI_ITEMS else None

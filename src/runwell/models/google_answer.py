@@ -17,7 +17,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.messages.usage import UsageMetadata
 from runwell.models.google_errors import google_error
-from runwell.models.google_parts import block_of_part
+from runwell.models.google_parts import block_of_part, google_extras
 from runwell.models.google_sources import sources
 from runwell.models.outputs import ChatGenerationChunk
 
@@ -128,7 +128,10 @@ class ChunkReader:
             self._texts[self._index] = [text]
         if "executableCode" in part or "toolCall" in part:
             self._made += 1  # which its result shares
-        return AIMessageChunk([{**block_of_part(part, f"server_{self._made}"), "index": self._index}])
+        block = block_of_part(part, f"server_{self._made}")
+        if "inlineData" in part:  # a model's own picture, which others' histories have no place for
+            block["extras"] = {"google": {**google_extras(block), "part": "inlineData"}}
+        return AIMessageChunk([{**block, "index": self._index}])
 
     def _open_block(self, kind: str) -> None:
         """Pieces of one kind that follow one another are one block; what is signed stands alone."""

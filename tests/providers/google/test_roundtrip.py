@@ -27,9 +27,7 @@ text_block = TEXT.map(lambda text: {"type": "text", "text": text})
 signed_text = st.tuples(st.text(max_size=12), SIGNATURE).map(
     lambda found: signed({"type": "text", "text": found[0]}, found[1])
 )
-reasoning = st.tuples(TEXT, SIGNATURE).map(
-    lambda found: signed({"type": "reasoning", "reasoning": found[0]}, found[1])
-)
+reasoning = st.tuples(TEXT, SIGNATURE).map(lambda found: signed({"type": "reasoning", "reasoning": found[0]}, found[1]))
 media = st.sampled_from(
     [
         {"type": "image", "base64": "aGk=", "mime_type": "image/png"},
@@ -50,7 +48,7 @@ media = st.sampled_from(
 said = st.one_of(TEXT, st.lists(st.one_of(text_block, media), min_size=1, max_size=3))
 result_content = st.one_of(
     st.text(max_size=8),
-    st.tuples(st.lists(text_block, max_size=2), st.lists(media, min_size=1, max_size=2)).map(lambda two: sum(two, [])),
+    st.tuples(st.lists(text_block, max_size=2), st.lists(media, min_size=1, max_size=2)).map(lambda two: [*two[0], *two[1]]),
 )
 picture = st.one_of(st.none(), SIGNATURE).map(
     lambda signature: signed({"type": "image", "base64": "aGk=", "mime_type": "image/png"}, signature)
