@@ -158,6 +158,8 @@ def test_a_conversation_that_openai_began_goes_on_with_any(name: str) -> None:
     assert "https://w.example" in body
     for secret in ("c2Vj", "mcp_list_tools", "rs_1", "msg_1", "fc_1", "cGljdHVyZQ==", "web_search_call", "commentary"):
         assert (secret in body) == (name == "responses"), secret
+
+
 @pytest.mark.parametrize("name", WIRES)
 def test_what_google_signed_goes_back_to_google_alone(name: str) -> None:
     mark = {"google": {"thought_signature": "c2ln"}}

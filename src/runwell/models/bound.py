@@ -128,6 +128,7 @@ class BoundModel(Runnable[Any, AIMessage]):
     def _ask_by_json_schema(self, read: StructuredSchema, strict: bool | None) -> dict[str, Any]:
         schema, strict = self._dialect(read, strict)
         described = {"name": read.name, "schema": schema, "strict": strict}
+        self.bound._check_answer(described)
         if read.description:
             described["description"] = read.description
         return {"response_format": {"type": "json_schema", "json_schema": described}}
@@ -146,7 +147,9 @@ class BoundModel(Runnable[Any, AIMessage]):
                 f"The answer and a bound tool are both called {read.name!r}.",
                 hint="Give the schema another title, or the tool another name.",
             )
-        tools = [*bound, {"type": "function", "function": function}]
+        answer = {"type": "function", "function": function}
+        self.bound._check_tool(answer)
+        tools = [*bound, answer]
         choice = self.kwargs.get("tool_choice")  # what the caller chose stays
         if choice is None:
             choice = "required" if bound else tool_choice_for(read.name, tools)

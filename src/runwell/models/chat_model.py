@@ -287,6 +287,9 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         """For subclasses: raise UnsupportedByProvider, naming the tool and the argument, for what the provider is known
         not to take. It is asked when tools are bound."""
 
+    def _check_answer(self, described: Mapping[str, Any]) -> None:
+        """As `_check_tool`, for the `name` and `schema` of an answer. It is asked by `with_structured_output`."""
+
     def with_structured_output(
         self,
         schema: Any,

@@ -234,6 +234,9 @@ class ChatGoogleGenerativeAI(VendorModel):
 
         convert_to_gemini_tool(definition)
 
+    def _check_answer(self, described: Mapping[str, Any]) -> None:
+        body_of({"response_format": {"json_schema": described}}, {})
+
     def _tool_kwargs(
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
     ) -> dict[str, Any]:

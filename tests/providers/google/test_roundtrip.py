@@ -48,7 +48,9 @@ media = st.sampled_from(
 said = st.one_of(TEXT, st.lists(st.one_of(text_block, media), min_size=1, max_size=3))
 result_content = st.one_of(
     st.text(max_size=8),
-    st.tuples(st.lists(text_block, max_size=2), st.lists(media, min_size=1, max_size=2)).map(lambda two: [*two[0], *two[1]]),
+    st.tuples(st.lists(text_block, max_size=2), st.lists(media, min_size=1, max_size=2)).map(
+        lambda two: [*two[0], *two[1]]
+    ),
 )
 picture = st.one_of(st.none(), SIGNATURE).map(
     lambda signature: signed({"type": "image", "base64": "aGk=", "mime_type": "image/png"}, signature)
