@@ -37,15 +37,16 @@ def typed(what: str, minutes: int, priority: str = "normal") -> str:
 
 @tool("remind")
 def described(
-    what: Annotated[str, Field(description="What to do, without the time: 'call Ann'.")],
-    minutes: Annotated[int, Field(ge=1, description="Minutes from now. An hour is 60, half an hour 30, a day 1440.")],
-    priority: Annotated[
-        Literal["low", "normal", "high"], Field(description="'high' if it is urgent, 'low' if it can wait.")
-    ] = "normal",
+    what: str, minutes: Annotated[int, Field(ge=1)], priority: Literal["low", "normal", "high"] = "normal"
 ) -> str:
     """Remind the user of something after some time.
 
     Use it whenever the user wants to be reminded, told, or not to forget something.
+
+    Args:
+        what: What to do, without the time: 'call Ann'.
+        minutes: Minutes from now. An hour is 60, half an hour 30, a day 1440.
+        priority: 'high' if it is urgent, 'low' if it can wait.
     """
     return "set"
 

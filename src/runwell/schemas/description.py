@@ -26,6 +26,7 @@ __all__ = [
     "is_provider_tool",
     "needs_description",
     "read_mapping",
+    "tells_itself",
     "unresolved",
     "with_descriptions",
 ]
@@ -47,6 +48,8 @@ def describe(tool: Any) -> ToolDescription:
 
     Raises ToolDefinitionError for what describes no arguments.
     """
+    if tells_itself(tool):
+        return ToolDescription(tool.name, tool.description or "", tool.json_schema())
     if isinstance(tool, Mapping):
         return _from_mapping(tool)
     if isinstance(tool, type):
@@ -63,8 +66,15 @@ def describe(tool: Any) -> ToolDescription:
     )
 
 
+def tells_itself(tool: Any) -> bool:
+    """Whether it is a tool of ours: asked first, as it is the usual case."""
+    return hasattr(type(tool), "json_schema") and hasattr(tool, "name")
+
+
 def is_provider_tool(tool: Any) -> bool:
     """Whether it names something that the provider runs itself: a `ProviderTool`, or a dict with a type of its own."""
+    if tells_itself(tool):
+        return False
     if isinstance(tool, Mapping):
         kind = tool.get("type")
         told = kind in ("function", "object") or "properties" in tool or (kind == "custom" and "input_schema" in tool)
@@ -120,10 +130,7 @@ def _from_function(function: Callable[..., Any]) -> ToolDescription:
 
 
 def _schema_of_tool(tool: Any) -> dict[str, Any] | None:
-    """A tool of ours says it itself; one of another library has `args_schema`."""
-    say = getattr(tool, "json_schema", None)
-    if callable(say):
-        return dict(say())
+    """Of a tool of another library, which has `args_schema`."""
     schema = getattr(tool, "args_schema", None)
     if isinstance(schema, Mapping):
         return model_facing(copy_json(dict(schema)), frozenset(), tool.name)

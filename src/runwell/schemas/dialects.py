@@ -12,7 +12,7 @@ from typing import Any
 from runwell.errors import UnsupportedByProvider
 from runwell.schemas.claude import claude_schema
 from runwell.schemas.cohere import cohere_schema
-from runwell.schemas.description import ToolDescription, describe, is_provider_tool
+from runwell.schemas.description import ToolDescription, describe, is_provider_tool, tells_itself
 from runwell.schemas.gemini import gemini_schema
 from runwell.schemas.mistral import mistral_schema
 from runwell.schemas.strict import strict_schema
@@ -233,7 +233,7 @@ def _function(
 
 def _asked_strict(tool: Any) -> bool | None:
     """What a definition says itself."""
-    if not isinstance(tool, Mapping):
+    if tells_itself(tool) or not isinstance(tool, Mapping):
         return None
     inner = tool.get("function")
     return (inner if isinstance(inner, Mapping) else tool).get("strict")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from runwell.schemas.description import describe
 from runwell.schemas.dialects import function_definition
 
 __all__ = ["ToolCost", "tool_cost"]
@@ -31,11 +30,8 @@ def tool_cost(tools: Iterable[Any], model: Any = None) -> list[ToolCost]:
     costs = []
     for each in tools:
         offered = function_definition(each)
-        name = (
-            describe(each).name
-            if offered.get("type") == "function"
-            else getattr(each, "name", str(offered.get("type")))
-        )
+        function = offered.get("function")
+        name = (function or offered).get("name") or getattr(each, "name", offered.get("type"))
         text = json.dumps(offered, ensure_ascii=False, separators=(",", ":"))
-        costs.append(ToolCost(name, count(text) if count is not None else -(-len(text) // CHARS_PER_TOKEN)))
+        costs.append(ToolCost(str(name), count(text) if count is not None else -(-len(text) // CHARS_PER_TOKEN)))
     return sorted(costs, key=lambda cost: -cost.tokens)

@@ -96,7 +96,10 @@ def _item_events(place: int, item: dict[str, Any], pieces: list[str] | None) -> 
     where = {"item_id": item.get("id"), "output_index": place}
     kind = item["type"]
     start = {**item, "status": "in_progress"}
-    empty: dict[str, dict[str, Any]] = {"message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": None}}
+    empty: dict[str, dict[str, Any]] = {
+        "message": {"content": []},
+        "reasoning": {"summary": [], "encrypted_content": None},
+    }
     empty |= {"function_call": {"arguments": ""}, "custom_tool_call": {"input": ""}}
     start |= empty.get(kind, {})
     start = {key: value for key, value in start.items() if kind != "reasoning" or key != "content"}
