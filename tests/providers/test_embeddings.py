@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import pytest
@@ -14,11 +15,12 @@ from runwell.errors import InvalidInput, MissingApiKey, ModelAuthenticationError
 from runwell.models import init_embeddings
 from runwell.models.retry import RetryPolicy
 from runwell.providers.cohere_embeddings import CohereEmbeddings
+from runwell.providers.google_embeddings import GoogleGenerativeAIEmbeddings
 from runwell.providers.mistral_embeddings import MistralAIEmbeddings
 from runwell.providers.ollama_embeddings import OllamaEmbeddings
 from runwell.providers.vendor_embeddings import VendorEmbeddings
 from runwell.testing.embeddings import EmbeddingsSuite
-from runwell.testing.wire import CohereDialect, MistralDialect, OllamaDialect, WireDialect, WireServer
+from runwell.testing.wire import CohereDialect, GoogleDialect, MistralDialect, OllamaDialect, WireDialect, WireServer
 
 KEY = "sk-test-0123456789-secret"
 
@@ -50,14 +52,23 @@ def mistral(body: Any) -> Any:
     return {"id": "e", "object": "list", "model": "m", "data": data[::-1], "usage": usage}
 
 
+def google(body: Any) -> Any:
+    return GoogleDialect().vectors([vector(text) for text in google_texts(body)])
+
+
+def google_texts(body: Any) -> list[str]:
+    return [each["content"]["parts"][0]["text"] for each in body["requests"]]
+
+
 def ollama(body: Any) -> Any:
     return {"model": "m", "embeddings": [vector(text) for text in body["input"]]}
 
 
-VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], str]] = {
-    "cohere": (CohereEmbeddings, CohereDialect(), cohere, "texts"),
-    "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, "input"),
-    "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, "input"),
+VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "cohere": (CohereEmbeddings, CohereDialect(), cohere, itemgetter("texts")),
+    "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, itemgetter("input")),
+    "google_genai": (GoogleGenerativeAIEmbeddings, GoogleDialect(), google, google_texts),
+    "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, itemgetter("input")),
 }
 
 
@@ -76,6 +87,10 @@ class OnTheWire(EmbeddingsSuite):
 
 class TestCohereEmbeddings(OnTheWire):
     vendor = "cohere"
+
+
+class TestGoogleGenerativeAIEmbeddings(OnTheWire):
+    vendor = "google_genai"
 
 
 class TestMistralAIEmbeddings(OnTheWire):
@@ -120,7 +135,7 @@ def embed(embeddings: VendorEmbeddings, texts: list[str], colour: str) -> Any:
 
 def test_texts_go_in_chunks(vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
     assert embed(make(chunk_size=2), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
-    assert [each["body"][VENDORS[vendor][3]] for each in wire.requests] == [["a", "b"], ["c"]]
+    assert [VENDORS[vendor][3](each["body"]) for each in wire.requests] == [["a", "b"], ["c"]]
 
 
 def test_a_passing_failure_is_tried_again(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
@@ -183,12 +198,55 @@ def test_cohere_tells_questions_from_documents(colour: str) -> None:
         CohereEmbeddings(api_key=KEY, chunk_size=200)
 
 
+def test_names_that_mean_google() -> None:
+    for name in ("google:gemini-embedding-001", "google-genai:gemini-embedding-001", "gemini-embedding-001"):
+        made = init_embeddings(name, api_key=KEY, dimensions=256)
+        assert isinstance(made, GoogleGenerativeAIEmbeddings)
+        assert (made.model, made.output_dimensionality) == ("gemini-embedding-001", 256)
+
+
+def test_google_tells_questions_from_documents(colour: str) -> None:
+    with Vectors(GoogleDialect(), google) as wire:
+        made = GoogleGenerativeAIEmbeddings(google_api_key=KEY, base_url=wire.base_url, dimensions=256)
+        if colour == "sync":
+            made.embed_query("cats?")
+        else:
+            asyncio.run(made.aembed_query("cats?"))
+        [asked] = wire.last["body"]["requests"]
+        assert (asked["taskType"], asked["outputDimensionality"]) == ("RETRIEVAL_QUERY", 256)
+        assert asked["model"] == "models/gemini-embedding-001"
+        embed(made, ["Cats."], colour)
+        assert wire.last["body"]["requests"][0]["taskType"] == "RETRIEVAL_DOCUMENT"
+        assert wire.last["path"] == "/v1beta/models/gemini-embedding-001:batchEmbedContents"
+        embed(GoogleGenerativeAIEmbeddings(api_key=KEY, base_url=wire.base_url, task_type="clustering"), ["a"], colour)
+        assert wire.last["body"]["requests"][0]["taskType"] == "CLUSTERING"
+    with pytest.raises(InvalidInput, match="100"):
+        GoogleGenerativeAIEmbeddings(api_key=KEY, batch_size=200)
+
+
+@pytest.mark.parametrize("model", ["gemini-embedding-001", "text-embedding-005"])
+def test_google_in_the_cloud(colour: str, model: str) -> None:
+    def answer(body: Any) -> Any:
+        if "requests" in body:
+            return google(body)
+        return {"predictions": [{"embeddings": {"values": vector(each["content"])}} for each in body["instances"]]}
+
+    with Vectors(GoogleDialect(), answer) as wire:
+        made = GoogleGenerativeAIEmbeddings(
+            model=model, api_key=KEY, base_url=wire.base_url, vertexai=True, output_dimensionality=4
+        )
+        assert embed(made, ["a", "b"], colour) == [vector("a"), vector("b")]
+        method = "batchEmbedContents" if "gemini" in model else "predict"
+        assert wire.last["path"] == f"/v1beta1/publishers/google/models/{model}:{method}"
+        assert "RETRIEVAL_DOCUMENT" in str(wire.last["body"])
+
+
 def test_keys_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("COHERE_API_KEY", "MISTRAL_API_KEY"):
+    for name in ("COHERE_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CO_API_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
-    for kind in (CohereEmbeddings, MistralAIEmbeddings):
+    for kind in (CohereEmbeddings, GoogleGenerativeAIEmbeddings, MistralAIEmbeddings):
         with pytest.raises(MissingApiKey):
             kind(model="m")
     assert CohereEmbeddings(api_key=KEY).base_url == "https://api.cohere.com"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from runwell.errors import UnknownModel, nearest
-from runwell.models.init import EMBEDDINGS_GROUP, known_providers, load
+from runwell.models.init import EMBEDDINGS_GROUP, known_providers, load, prefix_of
 
 if TYPE_CHECKING:
     from runwell.ports.embeddings import Embeddings
@@ -39,14 +39,14 @@ def init_embeddings(model: str, *, provider: str | None = None, **kwargs: Any) -
     name = model
     if provider is None:
         prefix, colon, rest = model.partition(":")
-        prefix = prefix.replace("-", "_") if colon else ""
+        prefix = prefix_of(prefix) if colon else ""
         if prefix and prefix in known_providers(EMBEDDINGS_GROUP):
             if not rest:
                 raise UnknownModel(f"{model!r} names a provider and no model.", hint=f'Write "{prefix}:<model>".')
             provider, name = prefix, rest
         else:
             provider = _inferred(model)
-    made: Embeddings = load(provider.replace("-", "_"), model, EMBEDDINGS_GROUP)(model=name, **kwargs)
+    made: Embeddings = load(prefix_of(provider), model, EMBEDDINGS_GROUP)(model=name, **kwargs)
     return made
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runwell.models.chat_model import BaseChatModel
     from runwell.models.configurable import ConfigurableModel
 
-__all__ = ["EMBEDDINGS_GROUP", "infer_provider", "init_chat_model", "known_providers", "load"]
+__all__ = ["EMBEDDINGS_GROUP", "infer_provider", "init_chat_model", "known_providers", "load", "prefix_of"]
 
 GROUP: Final = "runwell.providers"
 
@@ -32,6 +32,7 @@ _OURS: Final = {
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
     "cohere": "runwell.providers.cohere_embeddings:CohereEmbeddings",
+    "google_genai": "runwell.providers.google_embeddings:GoogleGenerativeAIEmbeddings",
     "mistralai": "runwell.providers.mistral_embeddings:MistralAIEmbeddings",
     "ollama": "runwell.providers.ollama_embeddings:OllamaEmbeddings",
     "openai": "runwell.providers.openai_embeddings:OpenAIEmbeddings",
@@ -160,9 +161,9 @@ def init_chat_model(
     if type(model) is not str or not model.strip():
         raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
     if model_provider is not None:
-        return _made(_prefix(model_provider), model, model, kwargs)
+        return _made(prefix_of(model_provider), model, model, kwargs)
     prefix, colon, rest = model.partition(":")
-    prefix = _prefix(prefix) if colon else ""
+    prefix = prefix_of(prefix) if colon else ""
     if prefix and prefix in _providers():
         if not rest:
             raise UnknownModel(f"{model!r} names a provider and no model.", hint=f'Write "{prefix}:<model>".')
@@ -170,7 +171,7 @@ def init_chat_model(
     return _made(infer_provider(model), model, model, kwargs)
 
 
-def _prefix(given: str) -> str:
+def prefix_of(given: str) -> str:
     """A provider's prefix, however it is spelt."""
     name = given.replace("-", "_")
     return _SAME.get(name, name)

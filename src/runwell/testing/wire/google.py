@@ -1,9 +1,9 @@
-"""Gemini's API, as Google's public reference describes it: generateContent and its stream."""
+"""Gemini's API, as Google's public reference describes it: answers and their streams, counts of tokens, vectors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar
 
@@ -58,6 +58,14 @@ class GoogleDialect(WireDialect):
         arguments = json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments
         said = {"name": call.name, "args": arguments}
         return {"functionCall": {"id": call.id, **said} if self.names_calls else said}
+
+    def vectors(self, vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
+        """What `batchEmbedContents` answers."""
+        return {"embeddings": [{"values": list(vector)} for vector in vectors]}
+
+    def counted(self, tokens: int) -> dict[str, Any]:
+        """What `countTokens` answers."""
+        return {"totalTokens": tokens}
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         return {"error": {"code": status, "message": message, "status": _STATUS.get(status, "UNKNOWN")}}
