@@ -85,8 +85,10 @@ def _json_schema(schema: Any) -> dict[str, Any] | None:
     if isinstance(schema, dict):
         import jsonschema_rs
 
+        from runwell.schemas.json_schema import never_fetch
+
         try:
-            jsonschema_rs.validator_for(schema)
+            jsonschema_rs.validator_for(schema, retriever=never_fetch)
         except ValueError as error:
             raise InvalidInput(
                 f"response_schema={schema!r:.200} is no JSON schema: {str(error).splitlines()[0]}",
@@ -104,10 +106,14 @@ def _checked(question: Interrupt, answer: Any) -> Any:
         return answer
     import jsonschema_rs
 
+    from runwell.schemas.json_schema import never_fetch
+
     try:
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or '(whole)'}: {error.message}"
-            for error in jsonschema_rs.validator_for(question.response_schema).iter_errors(answer)
+            for error in jsonschema_rs.validator_for(
+                question.response_schema, retriever=never_fetch
+            ).iter_errors(answer)
         ]
     except ValueError as error:  # an answer that is not JSON at all
         problems = [str(error)]

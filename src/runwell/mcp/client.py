@@ -10,11 +10,12 @@ from typing import Any, Literal, Self
 
 from runwell.drivers.aio import call_async
 from runwell.drivers.colour import callee
-from runwell.errors import DuplicateTool, InvalidConfig, MCPToolChanged, ToolDefinitionError
+from runwell.errors import DuplicateTool, MCPToolChanged, ToolDefinitionError
 from runwell.mcp.connection import Callbacks, Connection, Session
 from runwell.mcp.content import as_blocks, check_output, output_validator
 from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
+from runwell.mcp.options import check_options
 from runwell.mcp.prompts import as_messages
 from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
 from runwell.mcp.resources import MCPResource, as_documents
@@ -90,12 +91,26 @@ class MCPClient:
         sdk()
         self.target: Target = target_of(target, headers=headers, auth=auth)
         self.name = name or self.target.place
-        for option, value in (("include", include), ("exclude", exclude), ("safe", safe)):
-            if isinstance(value, str):
-                raise InvalidConfig(f"{option}={value!r} is one text.", hint=f"Give a list: {option}=[{value!r}].")
-        if session not in ("shared", "call"):
-            raise InvalidConfig(f"session={session!r}.", hint='It is "shared" or "call".')
-        self.include, self.exclude, self.safe = include, tuple(exclude), tuple(safe)
+        check_options(
+            {
+                "include": include,
+                "exclude": exclude,
+                "safe": safe,
+                "timeout": timeout,
+                "connect_timeout": connect_timeout,
+                "session": session,
+                "protocol": protocol,
+                "log_level": log_level,
+                "on_elicitation": on_elicitation,
+                "on_progress": on_progress,
+                "on_log": on_log,
+                "on_change": on_change,
+                "prefix": prefix,
+                "limits": limits,
+                "pin": pin,
+            }
+        )
+        self.include, self.exclude, self.safe = include, tuple(exclude or ()), tuple(safe or ())
         self.prefix = prefix
         self.limits = limits or MCPLimits()
         self.on_progress = on_progress
@@ -143,10 +158,9 @@ class MCPClient:
         return await from_async(self._get_tools)
 
     async def _get_tools(self) -> list[MCPTool]:
-        async with self._connection.session() as session:
-            await self._refresh(session)
-            assert self._tools is not None
-            return list(self._tools)
+        await self._asked(self._refresh, "its tools")
+        assert self._tools is not None
+        return list(self._tools)
 
     async def _refresh(self, session: Session) -> None:
         if self._tools is not None and "tools" not in session.changed:
@@ -163,18 +177,28 @@ class MCPClient:
     async def _read_list(self, session: Session, what: str) -> list[Any]:
         """All pages of a list of the server's."""
         found: list[Any] = []
+        if getattr(session.client.server_capabilities, "resources" if what == "resource_templates" else what) is None:
+            return found  # it has none at all
         cursor: str | None = None
-        while True:
+        for _ in range(self.limits.tools):
             page = await getattr(session.client, f"list_{what}")(cursor=cursor)
             found += getattr(page, what)
             if len(found) > self.limits.tools:
-                raise ToolDefinitionError(
-                    f"MCP server {self.name!r} lists more than {self.limits.tools} {what}.",
-                    hint="Raise limits=MCPLimits(tools=...) if that is meant.",
-                )
+                break
             if page.next_cursor is None or page.next_cursor == cursor:
                 return found
             cursor = page.next_cursor
+        raise ToolDefinitionError(
+            f"MCP server {self.name!r} lists more than {self.limits.tools} {what.replace('_', ' ')}, or pages of them.",
+            hint="Raise limits=MCPLimits(tools=...) if that is meant.",
+        )
+
+    async def _all(self, what: str) -> list[Any]:
+        """All of a list of the server's. Raises MCPToolError if the server does not give it."""
+        found: list[Any] = await self._asked(
+            lambda session: self._read_list(session, what), f"its {what.replace('_', ' ')}"
+        )
+        return found
 
     def _made(self, found: list[Any]) -> list[MCPTool]:
         names = [each.name for each in found]
@@ -195,7 +219,7 @@ class MCPClient:
                     raise DuplicateTool(
                         f"MCP server {self.name!r} has two tools that are both called {tool.name!r} here: "
                         f"{made[tool.name].remote_name!r} and {each.name!r}.",
-                        hint="Leave one out with exclude=[...].",
+                        hint=f"Leave it out with exclude=[{each.name!r}].",
                     )
                 made[tool.name] = tool
         return list(made.values())
@@ -319,8 +343,7 @@ class MCPClient:
         return await from_async(self._resources)
 
     async def _resources(self) -> list[MCPResource]:
-        async with self._connection.session() as session:
-            return [MCPResource.of(each, self.limits) for each in await self._read_list(session, "resources")]
+        return [MCPResource.of(each, self.limits) for each in await self._all("resources")]
 
     def resource_templates(self) -> list[dict[str, Any]]:
         """Families of resources, whose addresses are to be filled in: `uri_template`, `name`, `description` and
@@ -332,8 +355,7 @@ class MCPClient:
         return await from_async(self._templates)
 
     async def _templates(self) -> list[dict[str, Any]]:
-        async with self._connection.session() as session:
-            found = await self._read_list(session, "resource_templates")
+        found = await self._all("resource_templates")
         return [
             {
                 "uri_template": clean(each.uri_template),
@@ -393,8 +415,7 @@ class MCPClient:
         return await from_async(self._prompts)
 
     async def _prompts(self) -> list[dict[str, Any]]:
-        async with self._connection.session() as session:
-            found = await self._read_list(session, "prompts")
+        found = await self._all("prompts")
         return [
             {
                 "name": each.name,
@@ -426,12 +447,13 @@ class MCPClient:
 
     async def _asked(self, use: Any, what: str) -> Any:
         from mcp.shared.exceptions import MCPError
+        from pydantic import ValidationError
 
         from runwell.errors import MCPToolError
 
         try:
             return await self._connection.send(use)
-        except MCPError as error:
+        except (MCPError, ValidationError) as error:
             said = bounded(str(error), self.limits.message)
             raise MCPToolError(f"MCP server {self.name!r} did not give {what}: {said}") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from runwell.errors import MCPConnectionError, RunwellError
 from runwell.mcp.loop import at_exit, bridge
 from runwell.mcp.program import Complaints
-from runwell.mcp.target import Stdio, Target, connector
+from runwell.mcp.target import Http, Stdio, Target, connector
 
 __all__ = ["Callbacks", "Connection", "Session"]
 
@@ -26,6 +27,9 @@ _log = logging.getLogger("runwell.mcp")
 
 _REFUSALS = (401, 403)
 _WHO = "401 and 403: headers= or auth= are missing or wrong."
+
+_TIMED_OUT = re.compile(r"Request '.*' timed out|Timed out after .*s waiting for .*")
+"""What the SDK says when a request took too long."""
 
 LEAVING_S = 12.0
 """How long to wait for a session to be left: the SDK's own stages (closing, SIGTERM, SIGKILL) take up to 7."""
@@ -159,7 +163,8 @@ class Connection:
         """Raise MCPConnectionError for what the SDK tells as an answer, and is a missing or unreadable one."""
         from mcp_types import INTERNAL_ERROR, REQUEST_TIMEOUT
 
-        if error.code == REQUEST_TIMEOUT:
+        # The codes are also what servers take for errors of their own.
+        if error.code == REQUEST_TIMEOUT and _TIMED_OUT.fullmatch(error.message):
             raise MCPConnectionError(
                 f"MCP server {self.name!r} ({self.target.place}) did not answer within {self.timeout:g} s: "
                 "whether the call was carried out is not known.",
@@ -180,8 +185,10 @@ class Connection:
             return False
         if error.code != CONNECTION_CLOSED:
             return None
-        if error.message != "Connection closed":  # only this request's own stream broke; others go on
-            return True
+        if error.message.startswith("SSE stream ") and isinstance(self.target, Http):
+            return True  # only this request's own stream broke; others go on
+        if error.message != "Connection closed":
+            return None  # the code is also what servers take for an error of their own
         session.end()
         if session.task is not None:
             await asyncio.wait({session.task}, timeout=LEAVING_S)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import MCPToolError
-from runwell.mcp.text import MCPLimits, clean
+from runwell.mcp.text import MCPLimits, bounded, clean
+from runwell.schemas.json_schema import never_fetch
 from runwell.tools.result import to_text
 
 __all__ = ["as_block", "as_blocks", "as_content", "check_output", "output_validator"]
@@ -26,7 +27,7 @@ def as_blocks(blocks: list[Any], limits: MCPLimits) -> list[dict[str, Any]]:
     """Content blocks of the protocol as a list of ours, of which all text together is bounded."""
     left = limits.result
     made: list[dict[str, Any]] = []
-    for block in blocks:
+    for block in blocks[:_BLOCKS]:
         one = as_block(block, limits)
         text = one.get("text")
         if isinstance(text, str) and block.type in ("text", "resource"):
@@ -34,6 +35,8 @@ def as_blocks(blocks: list[Any], limits: MCPLimits) -> list[dict[str, Any]]:
                 one["text"] = f"{text[:left]}\n[... {len(text) - left} characters left out ...]"
             left = max(0, left - len(text))
         made.append(one)
+    if len(blocks) > _BLOCKS:
+        made.append({"type": "text", "text": f"[... {len(blocks) - _BLOCKS} more parts left out ...]"})
     return made
 
 
@@ -44,12 +47,15 @@ def as_block(block: Any, limits: MCPLimits) -> dict[str, Any]:
     if block.type in ("image", "audio"):
         return _media(block.type, block.data, block.mime_type, limits)
     if block.type == "resource_link":
-        made: dict[str, Any] = {"type": "file", "url": str(block.uri), "mime_type": block.mime_type or _UNKNOWN}
+        uri = clean(str(block.uri))
+        if len(uri) > limits.message:
+            return {"type": "text", "text": f"[link of {len(uri)} characters left out: {limits.message} are taken]"}
+        made: dict[str, Any] = {"type": "file", "url": uri, "mime_type": _mime(block.mime_type) or _UNKNOWN}
         told = {"name": block.name, "title": block.title, "description": block.description, "size": block.size}
         made["extras"] = {
             "mcp": "resource_link",
             **{
-                key: clean(value) if isinstance(value, str) else value
+                key: bounded(value, limits.message) if isinstance(value, str) else value
                 for key, value in told.items()
                 if value is not None
             },
@@ -59,21 +65,28 @@ def as_block(block: Any, limits: MCPLimits) -> dict[str, Any]:
 
 
 _UNKNOWN = "application/octet-stream"
+_BLOCKS = 1_000
+"""How many parts of one answer are taken."""
+
+
+def _mime(given: str | None) -> str | None:
+    return None if given is None else clean(given)[:128]
 
 
 def _resource(resource: Any, limits: MCPLimits) -> dict[str, Any]:
-    mime = resource.mime_type
+    mime = _mime(resource.mime_type)
+    about = {"uri": bounded(str(resource.uri), limits.message)}
     if hasattr(resource, "text"):
         return {
             "type": "text-plain",
             "text": clean(resource.text),
             "mime_type": mime or "text/plain",
-            "extras": {"uri": str(resource.uri)},
+            "extras": about,
         }
     kind = (mime or "").partition("/")[0]
     made = _media(kind if kind in ("image", "audio", "video") else "file", resource.blob, mime or _UNKNOWN, limits)
     if made["type"] != "text":
-        made["extras"] = {"uri": str(resource.uri)}
+        made["extras"] = about
     return made
 
 
@@ -81,7 +94,7 @@ def _media(kind: str, data: str, mime: str, limits: MCPLimits) -> dict[str, Any]
     size = len(data) * 3 // 4
     if size > limits.media:
         return {"type": "text", "text": f"[{kind} of {size} bytes left out: at most {limits.media} are taken]"}
-    return {"type": kind, "base64": data, "mime_type": mime}
+    return {"type": kind, "base64": data, "mime_type": _mime(mime)}
 
 
 def output_validator(schema: dict[str, Any] | None) -> Any:
@@ -90,7 +103,7 @@ def output_validator(schema: dict[str, Any] | None) -> Any:
         return None
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for(schema, retriever=_never_fetch)
+    return jsonschema_rs.validator_for(schema, retriever=never_fetch)
 
 
 def check_output(server: str, tool: str, validator: Any, structured: Any, sent: bool) -> None:
@@ -111,14 +124,10 @@ def check_output(server: str, tool: str, validator: Any, structured: Any, sent: 
         )
 
 
-def text_of(content: str | list[dict[str, Any]], structured: Any) -> str:
-    """Content as one text, for an error message; the structured content where there is no text."""
+def text_of(content: str | list[dict[str, Any]], structured: Any, limits: MCPLimits) -> str:
+    """Content as one text, for an error message; the structured content, bounded, where there is no text."""
     if isinstance(content, str):
         said = content
     else:
         said = "\n".join(str(one["text"]) for one in content if "text" in one)
-    return said or ("" if structured is None else to_text(structured))
-
-
-def _never_fetch(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
+    return said or ("" if structured is None else bounded(to_text(structured), limits.result))

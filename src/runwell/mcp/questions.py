@@ -16,10 +16,11 @@ from weakref import WeakKeyDictionary
 
 from runwell.drivers.aio import call_async
 from runwell.drivers.colour import callee
-from runwell.errors import InvalidInput, MCPToolError
+from runwell.errors import InvalidInput, MCPToolError, ToolDefinitionError
 from runwell.graph.interrupts import interrupt
-from runwell.mcp.text import MCPLimits, bounded
+from runwell.mcp.text import MCPLimits, bounded, clean_schema
 from runwell.ports.runtime import CURRENT_TASK, TaskScope
+from runwell.schemas.json_schema import dereference_refs, never_fetch
 
 __all__ = ["PAGE", "Asker", "Rounds", "answer_schema", "elicit_result", "pages_to_visit", "question_of"]
 
@@ -164,7 +165,8 @@ class Asker:
             made = {"action": "decline"}
         elif isinstance(made, Mapping) and "action" not in made:
             made = {"action": "accept", "content": dict(made)}
-        problems = [each.message for each in jsonschema_rs.validator_for(answer_schema(question)).iter_errors(made)]
+        validator = jsonschema_rs.validator_for(answer_schema(question), retriever=never_fetch)
+        problems = [each.message for each in validator.iter_errors(made)]
         if problems:
             raise InvalidInput(
                 f"on_elicitation answered {made!r:.200} to {question['message']!r:.200}, which does not fit: "
@@ -198,7 +200,11 @@ def question_of(server: str, tool: str | None, params: Any, limits: MCPLimits) -
         "message": bounded(params.message, limits.message),
     }
     if params.mode == "form":
-        made["schema"] = params.requested_schema
+        try:
+            form = clean_schema(server, f"{tool} (its question)", params.requested_schema, limits)
+            made["schema"] = dereference_refs(form)  # it becomes a part of another one
+        except ToolDefinitionError as error:
+            raise MCPToolError(f"{error.message} So its question cannot be asked.") from error
         return made
     parts = urlsplit(params.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -41,7 +41,12 @@ def digest(tool: Any) -> str:
         "input": tool.input_schema,
         "output": tool.output_schema,
     }
-    return "sha256:" + hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return (
+        "sha256:"
+        + hashlib.sha256(
+            json.dumps(said, sort_keys=True, ensure_ascii=False).encode(errors="surrogatepass")
+        ).hexdigest()
+    )
 
 
 def check_pin(server: str, name: str, found: str | None, pinned: str) -> None:

@@ -61,6 +61,13 @@ class Http:
                 hint="To start a program, say so: Stdio('python', ['server.py']), or Path('server.py').",
             )
         value: Any
+        if not isinstance(self.headers, Mapping):
+            raise InvalidConfig(f"The headers of {self.place!r} are no mapping of names to values.")
+        if self.auth is not None and not (callable(self.auth) or hasattr(self.auth, "async_auth_flow")):
+            raise InvalidConfig(
+                f"auth= of {self.place!r} is a {type(self.auth).__name__}.",
+                hint="Give an httpx2.Auth, such as the SDK's OAuthClientProvider or httpx2.BasicAuth(name, password).",
+            )
         for name, value in self.headers.items():
             # Told without the value, which is often a secret; the HTTP library would tell it.
             if not isinstance(value, str) or not _HEADER.fullmatch(value) or not _HEADER_NAME.fullmatch(name):

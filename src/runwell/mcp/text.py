@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from runwell.errors import ToolDefinitionError
+from runwell.errors import InvalidConfig, ToolDefinitionError
+from runwell.schemas.json_schema import never_fetch
 
 __all__ = ["MCPLimits", "bounded", "clean", "clean_schema", "tool_name"]
 
-# Controls (except tab and newlines), bidirectional marks and overrides, zero-width and invisible "tag" characters.
+# Controls (except tab and newlines), bidirectional marks and overrides, zero-width and invisible "tag" characters, and
+# halves of characters, which nothing can store.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
 _NAME = re.compile(r"[^A-Za-z0-9_.:-]+")
 
@@ -33,6 +36,12 @@ class MCPLimits:
     media: int = 20_000_000
     tools: int = 1_000
     rounds: int = 10
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not isinstance(value, int) or value < 1:
+                raise InvalidConfig(f"MCPLimits({each.name}={value!r:.100}).", hint="A whole number, 1 or more.")
 
 
 def clean(text: str) -> str:
@@ -60,17 +69,24 @@ def tool_name(server: str, name: str, prefix: str, limits: MCPLimits) -> str:
 
 
 def clean_schema(server: str, tool: str, schema: dict[str, Any], limits: MCPLimits) -> dict[str, Any]:
-    """The schema with clean descriptions. Raises ToolDefinitionError for one too long, or with hidden characters in
-    names and values."""
-    import pydantic_core
+    """The schema with clean descriptions. Raises ToolDefinitionError for one too long, one that is no schema or refers
+    out of itself, or has hidden characters in names and values."""
+    import jsonschema_rs
 
-    size = len(pydantic_core.to_json(schema).decode())
+    size = len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
     if size > limits.schema:
         raise ToolDefinitionError(
             f"The schema of tool {tool!r} of MCP server {server!r} has {size} characters; {limits.schema} are taken.",
             hint=f"Leave it out with exclude=[{tool!r}], or raise limits=MCPLimits(schema=...).",
         )
     made: dict[str, Any] = _walked(server, tool, schema)
+    try:
+        jsonschema_rs.validator_for(made, retriever=never_fetch)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ToolDefinitionError(
+            f"The schema of tool {tool!r} of MCP server {server!r} is no JSON schema: {str(error).splitlines()[0]}.",
+            hint=f"Leave it out with exclude=[{tool!r}], and tell the server's makers.",
+        ) from error
     return made
 
 

@@ -76,12 +76,14 @@ class MCPTool(BaseTool):
         sent = "structured_content" in result.model_fields_set and result.structured_content is not None
         structured = result.structured_content
         if result.is_error:
-            said = text_of(content, structured) or f"Tool {self.remote_name!r} failed and did not say why."
+            said = (
+                text_of(content, structured, client.limits) or f"Tool {self.remote_name!r} failed and did not say why."
+            )
             raise MCPToolError(said, payload=structured, content=content or said)
         if self._validator is not None:
             check_output(self.server, self.remote_name, self._validator, structured, sent)
         if not content and sent:
-            content = text_of(content, structured)
+            content = text_of(content, structured, client.limits)
         return ToolMessage(content, tool_call_id="", name=self.name, artifact=structured)
 
     def seats(self) -> Iterable[Held]:

@@ -14,6 +14,7 @@ __all__ = [
     "drop_titles",
     "map_schema",
     "model_facing",
+    "never_fetch",
     "reachable",
     "resolve_pointer",
     "subschemas",
@@ -140,6 +141,14 @@ def model_facing(schema: dict[str, Any], injected: frozenset[str], where: str) -
     if schema.get("additionalProperties") is False:
         del schema["additionalProperties"]  # we refuse unknown names anyway; not worth the tokens in every request
     return schema
+
+
+def never_fetch(uri: str) -> Any:
+    """What answers a reference out of a schema: `validator_for(schema, retriever=never_fetch)`.
+
+    Without it the validator reads files and asks servers, as whoever wrote the schema likes.
+    """
+    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
 
 
 def at_root(schema: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runwell.errors import InvalidInput, OutputParserException
 from runwell.schemas.description import read_mapping, with_descriptions
 from runwell.schemas.docstring import class_docstring
-from runwell.schemas.json_schema import model_facing
+from runwell.schemas.json_schema import model_facing, never_fetch
 from runwell.schemas.nulls import without, without_nulls
 from runwell.schemas.type_schema import has_fields, type_schema
 
@@ -95,7 +95,7 @@ def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
     try:
-        validator = jsonschema_rs.validator_for(json_schema)
+        validator = jsonschema_rs.validator_for(json_schema, retriever=never_fetch)
     except ValueError as error:
         raise InvalidInput(f"This JSON schema is not valid: {error}") from error
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from runwell.errors import ToolDefinitionError, ToolOutputError
+from runwell.schemas.json_schema import never_fetch
 from runwell.schemas.type_schema import type_schema
 from runwell.tools.explain import MAX_PROBLEMS, Problem, shorten, written
-from runwell.tools.schema_arguments import never_fetch
 
 __all__ = ["OutputSchema"]
 

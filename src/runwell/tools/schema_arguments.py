@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
-from runwell.schemas.json_schema import copy_json, model_facing
+from runwell.schemas.json_schema import copy_json, model_facing, never_fetch
 from runwell.schemas.nulls import without
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
 from runwell.tools.validation import refuse, unknown
 
-__all__ = ["SchemaArguments", "never_fetch"]
+__all__ = ["SchemaArguments"]
 
 
 class SchemaArguments:
@@ -71,8 +71,3 @@ class SchemaArguments:
                     Problem(written(path), what, expected(self._schema, at_path(self._schema, path)) if path else "")
                 )
         return found
-
-
-def never_fetch(uri: str) -> Any:
-    """What answers a reference out of a schema."""
-    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
