@@ -31,7 +31,13 @@ def table() -> str:
         ("class", [f"`{kind.__name__}`" for kind in kinds.values()]),
         ("prefix", [f"`{prefix}:`" for prefix in kinds]),
         ("extra", [f"`runwell[{kind.extra}]`" for kind in kinds.values()]),
-        ("key from", [f"`{kind.key_variable}`" if kind.key_variable else "none needed" for kind in kinds.values()]),
+        (
+            "key from",
+            [
+                kind.keyed_by or (f"`{kind.key_variable}`" if kind.key_variable else "none needed")
+                for kind in kinds.values()
+            ],
+        ),
         ("goes to", [kind.default_base_url for kind in kinds.values()]),
         ('`base_url="env"` reads', [f"`{kind.url_variable}`" for kind in kinds.values()]),
         ("`tool_choice`", [", ".join(kind.tool_choices) for kind in kinds.values()]),

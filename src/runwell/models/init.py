@@ -23,6 +23,7 @@ _OURS: Final = {
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
     "cohere": "runwell.providers.cohere:ChatCohere",
     "google_genai": "runwell.providers.google:ChatGoogleGenerativeAI",
+    "google_vertexai": "runwell.providers.google:ChatVertexAI",
     "mistralai": "runwell.providers.mistral:ChatMistralAI",
     "ollama": "runwell.providers.ollama:ChatOllama",
     "local": "runwell.providers.local:LocalChatModel",

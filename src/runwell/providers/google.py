@@ -21,7 +21,7 @@ from runwell.providers.clients import Clients
 from runwell.providers.google_clients import GoogleClients
 from runwell.providers.vendor_model import VendorModel
 
-__all__ = ["ChatGoogleGenerativeAI"]
+__all__ = ["ChatGoogleGenerativeAI", "ChatVertexAI"]
 
 _PASSED = (
     "temperature",
@@ -137,7 +137,7 @@ class ChatGoogleGenerativeAI(VendorModel):
             )
         body_of(self._settings(), {})  # what cannot be sent is refused now
         if self.profile is None:
-            self.profile = profile_of(self.provider, self.model.rpartition("/")[2])
+            self.profile = profile_of(ChatGoogleGenerativeAI.provider, self.model.rpartition("/")[2])
 
     def _check_account(self) -> None:
         if not self.vertexai:
@@ -279,6 +279,10 @@ class ChatGoogleGenerativeAI(VendorModel):
             {"model_name": said.get("modelVersion"), "token_usage": said.get("usageMetadata")},
         )
 
+    def _secrets(self) -> list[str]:
+        token = getattr(self.credentials, "token", None)
+        return [*super()._secrets(), *([token] if isinstance(token, str) and token else [])]
+
     def _translated(self, error: Exception) -> Exception:
         """Our error for the SDK's, or for its HTTP client's, which it lets through."""
         from google.auth.exceptions import GoogleAuthError
@@ -305,6 +309,17 @@ class ChatGoogleGenerativeAI(VendorModel):
                 f"Google gave no token for {who}: {error}.", hint="Pass credentials=, or see to the machine's own."
             )
         return error
+
+
+class ChatVertexAI(ChatGoogleGenerativeAI):
+    """`ChatGoogleGenerativeAI` with `vertexai=True`."""
+
+    vertexai: bool = True
+
+    provider: ClassVar[str] = "google_vertexai"
+    default_base_url: ClassVar[str] = "https://aiplatform.googleapis.com"
+    url_variable: ClassVar[str] = "GOOGLE_VERTEX_BASE_URL"
+    keyed_by: ClassVar[str] = "`project` and `credentials`, or `api_key`"
 
 
 def _http_module(thing: Any) -> Any:

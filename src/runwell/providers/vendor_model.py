@@ -56,6 +56,8 @@ class VendorModel(BaseChatModel):
     url_variable: ClassVar[str] = ""
     key_variable: ClassVar[str] = ""
     """Empty: no key is needed."""
+    keyed_by: ClassVar[str] = ""
+    """What stands for the key where no variable holds it, for the table in docs/providers.md."""
     key_may_be_a_function: ClassVar[bool] = False
     clients: ClassVar[type[Clients]] = Clients
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
@@ -291,11 +293,15 @@ class VendorModel(BaseChatModel):
 
     def _safe(self, error: Exception) -> Exception:
         """What it says holds no key, even where a server echoes the one it was sent."""
-        key = self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None
-        if key and isinstance(error, ModelError) and key in error.message:
-            error.message = error.message.replace(key, "**********")
-            error.args = (error.message,)
+        for secret in self._secrets():
+            if isinstance(error, ModelError) and secret in error.message:
+                error.message = error.message.replace(secret, "**********")
+                error.args = (error.message,)
         return error
+
+    def _secrets(self) -> list[str]:
+        """What must be in no error."""
+        return [self.api_key.get_secret_value()] if isinstance(self.api_key, SecretStr) else []
 
     def _unreadable(self, what: str, error: Exception) -> ModelError:
         """A proxy's page, or half an answer: it may pass."""
