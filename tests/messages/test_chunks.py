@@ -380,7 +380,7 @@ def test_a_sum_that_another_thread_grew_at_the_same_moment_is_copied(fragments):
     total = AIMessageChunk("a", tool_call_chunks=[call_chunk("f", "a", "i", 0)]) + AIMessageChunk(
         "b", tool_call_chunks=[call_chunk(None, "b", None, 0)]
     )
-    total._texts, total._fragments = Raced(total._texts), Raced(total._fragments)
+    total._texts, total._calls = Raced(total._texts), (Raced(total._calls[0]), *total._calls[1:])
     grown = total + piece("c") + piece("d")
     assert grown.content == "abcd"
     assert grown.tool_call_chunks[0]["args"] == "ab" + "c" * fragments + "d" * fragments

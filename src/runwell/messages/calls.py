@@ -314,12 +314,14 @@ class CallFold:
 
     def _take(self, fragments: list[Fragment]) -> None:
         last = self._last
+        at, add = (last.index, last.pieces.append) if last is not None else (None, None)
         for index, call_id, name, args in fragments:
-            # all fragments of a call but the first are like this
-            if last is None or call_id or name or (index is not None and index != last.index):
+            # all fragments of a call but the first go on from it
+            if call_id or name or add is None or (index != at and index is not None):
                 last = self._last = self._place(index, call_id, name)
+                at, add = last.index, last.pieces.append
             if args is not None:
-                last.pieces.append(args)
+                add(args)
         self._done += len(fragments)
 
     def _place(self, index: Any, call_id: str | None, name: str | None) -> _Growing:

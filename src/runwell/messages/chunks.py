@@ -201,6 +201,8 @@ def grown(log: list[T], length: int, more: list[T]) -> list[T]:
 
 T = TypeVar("T")
 _new = object.__new__
+_Calls = tuple[list[Fragment], int, CallFold | None]
+"""Fragments of calls, of which the first so many are a chunk's, and in sums what works out the calls."""
 
 
 class AIMessageChunk(AIMessage, BaseMessageChunk):
@@ -211,13 +213,22 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     `chunk_position` is "last" on the last one.
     """
 
-    # `content`, `tool_calls` and `invalid_tool_calls` are properties, since sums work them out late. The slots that
-    # AIMessage has for them hold what they are worked out from.
-    __slots__ = ("_fold", "_text_n", "_texts", "chunk_position")
+    # The fields are properties, since sums work them out late: `content` from the texts and calls from the fragments
+    # that came so far, and the rest, which hardly changes from chunk to chunk, is that of a `_base` that sums share.
+    # A chunk that says more than most has a base of its own. The slots that the classes above have for the fields hold
+    # what they are worked out from.
+    __slots__ = ("_base", "_position", "_text_n", "_texts")
 
     _content = cast("Content", BaseMessage.__dict__["content"])
-    _fragments = cast("list[Fragment] | None", AIMessage.__dict__["tool_calls"])
-    _fragment_n = cast("int", AIMessage.__dict__["invalid_tool_calls"])
+    _calls = cast("_Calls | None", AIMessage.__dict__["tool_calls"])
+    _id = cast("str | None", BaseMessage.__dict__["id"])
+    _name = cast("str | None", BaseMessage.__dict__["name"])
+    _kwargs = cast("dict[str, Any]", BaseMessage.__dict__["additional_kwargs"])
+    _facts = cast("dict[str, Any]", BaseMessage.__dict__["response_metadata"])
+    _usage = cast("UsageMetadata | None", AIMessage.__dict__["usage_metadata"])
+    _base: AIMessageChunk | None
+    _position: str | None
+    chunk_position: str | None
 
     type: ClassVar[str] = "AIMessageChunk"
     whole = AIMessage
@@ -243,10 +254,10 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         tool_call_chunks: Iterable[ToolCallChunk | Mapping[str, Any]] | None = None,
         chunk_position: str | None = None,
     ) -> None:
+        self._base = None
         self._texts: list[Content] | None = None  # of a sum that was not read: the first `_text_n` are its content
         self._text_n: int
-        self._fragments = None
-        self._fold: CallFold | None = None  # of sums
+        self._calls = None
         if type(content) is str:
             self._content = cast("Content", content)
         elif content is None and content_blocks is None:
@@ -255,21 +266,23 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
             self._content = checked_content(content, content_blocks, self.__class__)
             if tool_call_chunks is None and tool_calls is None:
                 tool_call_chunks = _fragments_in_blocks(self._content) or None
-        self.id = id
-        self.name = name
-        self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
-        self.response_metadata = {} if response_metadata is None else response_metadata
-        self.usage_metadata = usage_metadata
-        self.chunk_position = chunk_position
+        self._id = id
+        self._name = name
+        self._kwargs = {} if additional_kwargs is None else additional_kwargs
+        self._facts = {} if response_metadata is None else response_metadata
+        self._usage = usage_metadata
+        self._position = chunk_position
+        if usage_metadata is not None or chunk_position is not None or name is not None:
+            self._base = self._bare()
         if tool_call_chunks:
-            self._fragments = [checked_fragment(each) for each in tool_call_chunks]
-            self._fragment_n = len(self._fragments)
+            fragments = [checked_fragment(each) for each in tool_call_chunks]
+            self._calls = (fragments, len(fragments), None)
         if tool_calls or invalid_tool_calls:
             self._take_calls(tool_calls or (), invalid_tool_calls or ())
 
     def _take_calls(self, calls: Iterable[Mapping[str, Any]], broken: Iterable[Mapping[str, Any]]) -> None:
         whole = checked_calls(calls)
-        if self._fragments is None:
+        if self._calls is None:
             self.tool_call_chunks = [fragment_of(call) for call in (*whole, *broken)]
         elif whole and whole != self.tool_calls:
             raise InvalidInput(
@@ -294,18 +307,17 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     @property
     def tool_call_chunks(self) -> list[ToolCallChunk]:
         """The fragments of calls, gathered into one per call."""
-        fragments, fold = self._fragments, self._fold
-        if fragments is None:
+        if self._calls is None:
             return []
+        fragments, length, fold = self._calls
         if fold is None:
             return [chunk_of(fragment) for fragment in fragments]  # as they were given
-        return fold.chunks(fragments, self._fragment_n)
+        return fold.chunks(fragments, length)
 
     @tool_call_chunks.setter
     def tool_call_chunks(self, chunks: Iterable[ToolCallChunk]) -> None:
-        self._fragments = [checked_fragment(each) for each in chunks] or None
-        self._fragment_n = len(self._fragments or ())
-        self._fold = None
+        fragments = [checked_fragment(each) for each in chunks]
+        self._calls = (fragments, len(fragments), None) if fragments else None
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -326,109 +338,127 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         self.tool_call_chunks = [fragment_of(call) for call in (*self.tool_calls, *calls)]
 
     def _parse(self) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-        if self._fragments is None:
+        if self._calls is None:
             return [], []
-        if self._fold is None:
-            return parse_calls(self.tool_call_chunks)
-        return self._fold.parsed(self._fragments, self._fragment_n)
+        fragments, length, fold = self._calls
+        return parse_calls(self.tool_call_chunks) if fold is None else fold.parsed(fragments, length)
+
+    # -- adding up
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__add__ is AIMessageChunk.__add__:
+            cls.__add__ = cls._plus_any  # type: ignore[method-assign]
+
+    def _plus_any(self, other: Any) -> Self:
+        several = list(other) if isinstance(other, (list, tuple)) else [other]
+        return self._plus(several) if several else self
 
     def __add__(self, other: Any) -> Self:
-        # the loop of `_plus` for one chunk, written out: it runs once per token
-        if type(other) is not AIMessageChunk or type(self) is not AIMessageChunk:
-            several = list(other) if isinstance(other, (list, tuple)) else [other]
-            return self._plus(several) if several else self
+        # the loop of `_plus` for one chunk, written out, with few steps: it runs once per token
+        if type(other) is not AIMessageChunk:
+            return self._plus_any(other)
         new = _new(AIMessageChunk)
-        kwargs, more_kwargs = self.additional_kwargs, other.additional_kwargs
-        facts, more_facts = self.response_metadata, other.response_metadata
-        piece = other._content if other._texts is None else other.content
         texts = self._texts
         if texts is None:
-            new._texts = [self._content, piece]
-            new._text_n = 2
-            # later sums share what nothing was added to; what this chunk has stays its own
-            kwargs, facts = kwargs.copy(), facts.copy()
+            base = self._base or self._bare()
+            texts = [self._content]
+            length = 1
         else:
+            base = self._base  # type: ignore[assignment]  # a sum has one
             length = self._text_n
+        if (
+            other._base is None
+            and not other._kwargs
+            and not other._facts
+            and (base._id is not None or other._id is None)
+        ):
+            piece = other._content
+        else:
+            base = base._with(other)
+            piece = other.content
+        new._base = base
+        if piece or piece != "":
             new._text_n = length + 1
             if len(texts) == length:  # `grown` for one
                 texts.append(piece)
                 new._texts = texts if texts[length] is piece else [*texts[:length], piece]
             else:
                 new._texts = [*texts[:length], piece]
-        fragments, more = self._fragments, other._fragments
+        else:
+            new._texts = texts
+            new._text_n = length
+        more = other._calls
         if more is None:
-            new._fragments = fragments
-            new._fold = self._fold
-            if fragments is not None:
-                new._fragment_n = self._fragment_n
-        elif fragments is None:
-            new._fragments = more
-            new._fold = other._fold
-            new._fragment_n = other._fragment_n
-        else:
-            fold = self._fold
-            length, count = self._fragment_n, other._fragment_n
-            new._fragment_n = length + count
-            if fold is None:
-                new._fragments = [*fragments, *more[:count]]
-                new._fold = CallFold()
+            new._calls = self._calls
+            return new  # type: ignore[return-value]
+        mine = self._calls
+        if mine is None:
+            new._calls = more
+            return new  # type: ignore[return-value]
+        fragments, length, fold = mine
+        if fold is None:
+            new._calls = ([*fragments, *more[0][: more[1]]], length + more[1], CallFold())
+        elif more[1] == 1 and len(fragments) == length:  # `grown` for one
+            fragment = more[0][0]
+            fragments.append(fragment)
+            if fragments[length] is fragment:
+                new._calls = (fragments, length + 1, fold)
             else:
-                if count == 1 and len(fragments) == length:  # `grown` for one
-                    fragment = more[0]
-                    fragments.append(fragment)
-                    joined = fragments if fragments[length] is fragment else [*fragments[:length], fragment]
-                else:
-                    joined = grown(fragments, length, more[:count])
-                new._fragments = joined
-                new._fold = fold if joined is fragments else CallFold()
-        new.additional_kwargs = merge_kwargs(kwargs, more_kwargs) if more_kwargs else kwargs
-        new.response_metadata = merge_metadata(facts, more_facts) if more_facts else facts
-        known = self.id
-        new.id = other.id if known is None else known
-        known = self.name
-        new.name = other.name if known is None else known
-        usage = other.usage_metadata
-        if usage is None:
-            new.usage_metadata = self.usage_metadata
+                new._calls = ([*fragments[:length], fragment], length + 1, CallFold())
         else:
-            new.usage_metadata = usage if self.usage_metadata is None else add_usage(self.usage_metadata, usage)
-        new.chunk_position = self.chunk_position or other.chunk_position
+            joined = grown(fragments, length, more[0][: more[1]])
+            new._calls = (joined, length + more[1], fold if joined is fragments else CallFold())
         return new  # type: ignore[return-value]
+
+    def _bare(self) -> AIMessageChunk:
+        """What it says beside content and calls. Its dicts are copies: what this chunk has stays its own."""
+        bare = _new(AIMessageChunk)
+        bare._base = None
+        bare._id, bare._name, bare._position = self._id, self._name, self._position
+        bare._kwargs, bare._facts, bare._usage = self._kwargs.copy(), self._facts.copy(), self._usage
+        return bare
+
+    def _with(self, other: AIMessageChunk) -> AIMessageChunk:
+        """The sum of what two say beside content and calls. Sums share the dicts that nothing was added to."""
+        told = other if other._base is None else other._base
+        bare = _new(AIMessageChunk)
+        bare._base = None
+        bare._id = told._id if self._id is None else self._id
+        bare._name = told._name if self._name is None else self._name
+        bare._position = self._position or told._position
+        bare._kwargs = merge_kwargs(self._kwargs, told._kwargs) if told._kwargs else self._kwargs
+        bare._facts = merge_metadata(self._facts, told._facts) if told._facts else self._facts
+        usage = told._usage
+        bare._usage = self._usage if usage is None else usage if self._usage is None else add_usage(self._usage, usage)
+        return bare
 
     def _plus(self, others: Sequence[Any]) -> Self:
         """The sum with many, in one pass."""
-        for other in others:
-            check_addable(self, other)
+        if any(type(other) is not type(self) for other in others):
+            for other in others:
+                check_addable(self, other)
         new = _new(self.__class__)
         texts = self._texts
-        new._texts = [self._content] if texts is None else texts[: self._text_n]
-        new._texts += [other.content for other in others]
-        new._text_n = len(new._texts)
-        message_id, name, position = self.id, self.name, self.chunk_position
-        kwargs, facts, usage = self.additional_kwargs, self.response_metadata, self.usage_metadata
-        fragments = [] if self._fragments is None else self._fragments[: self._fragment_n]
-        fold, holders = self._fold, int(bool(fragments))
+        joined = [self._content] if texts is None else texts[: self._text_n]
+        joined += [other._content if other._texts is None else other.content for other in others]
+        new._texts, new._text_n = joined, len(joined)
+        base = (self if self._base is None else self._base)._bare()
+        calls = self._calls
+        fragments, holders = ([], 0) if calls is None else (calls[0][: calls[1]], 1)
+        fold = None if calls is None else calls[2]
         for other in others:
-            if other._fragments is not None:
-                fragments += other._fragments[: other._fragment_n]
-                fold = other._fold
+            calls = other._calls
+            if calls is not None:
+                fragments += calls[0][: calls[1]]
+                fold = calls[2]
                 holders += 1
-            if message_id is None:
-                message_id = other.id
-            if name is None:
-                name = other.name
-            if other.additional_kwargs:
-                kwargs = merge_kwargs(kwargs, other.additional_kwargs)
-            if other.response_metadata:
-                facts = merge_metadata(facts, other.response_metadata)
-            if other.usage_metadata is not None:
-                usage = add_usage(usage, other.usage_metadata) if usage is not None else other.usage_metadata
-            position = position or other.chunk_position
-        new._fragments, new._fragment_n = fragments or None, len(fragments)
+            if other._base is not None or other._kwargs or other._facts or (base._id is None and other._id is not None):
+                base = base._with(other)
+        new._base = base
         # the fragments of one chunk alone stay as they were given
-        new._fold = CallFold() if holders > 1 or fold is not None else None
-        new.id, new.name, new.chunk_position, new.usage_metadata = message_id, name, position, usage
-        new.additional_kwargs, new.response_metadata = dict(kwargs), dict(facts)
+        fold = CallFold() if holders > 1 or fold is not None else None
+        new._calls = (fragments, len(fragments), fold) if fragments else None
         return new
 
     def to_message(self) -> AIMessage:
@@ -444,6 +474,44 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
 
     def __reduce__(self) -> tuple[Any, ...]:  # logs hold locks and counters
         return _rebuilt, (self.__class__, {name: getattr(self, name) for name in self._fields})
+
+
+def _shared(slot: Any, doc: str) -> Any:
+    """A field that a sum has from its base, until it is set."""
+    read, write = slot.__get__, slot.__set__
+
+    def get(self: AIMessageChunk) -> Any:
+        base = self._base
+        return read(self if base is None else base)
+
+    def put(self: AIMessageChunk, value: Any) -> None:
+        try:
+            base = self._base
+        except AttributeError:  # made field by field
+            base = None
+            for each, blank in _BLANK:
+                each.__set__(self, blank() if blank else None)
+        base = self._bare() if base is None else base._bare()  # from now on it has its own
+        write(base, value)
+        self._base = base
+
+    return property(get, put, doc=doc)
+
+
+_of = AIMessageChunk.__dict__
+_BLANK = [
+    (_of[name], blank)
+    for name, blank in (
+        *(("_base", None), ("_id", None), ("_name", None), ("_usage", None), ("_position", None)),
+        *(("_kwargs", dict), ("_facts", dict)),
+    )
+]
+AIMessageChunk.id = _shared(_of["_id"], "The message's id.")
+AIMessageChunk.name = _shared(_of["_name"], "The speaker's name.")
+AIMessageChunk.additional_kwargs = _shared(_of["_kwargs"], "What the provider adds.")
+AIMessageChunk.response_metadata = _shared(_of["_facts"], "Facts about the response.")
+AIMessageChunk.usage_metadata = _shared(_of["_usage"], "What the call took, in tokens.")
+AIMessageChunk.chunk_position = _shared(_of["_position"], '"last" on the last chunk.')
 
 
 def _rebuilt(cls: type[AIMessageChunk], fields: dict[str, Any]) -> AIMessageChunk:
