@@ -12,6 +12,7 @@ from runwell import create_agent, init_chat_model
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.testing.wire import (
     AnthropicDialect,
+    BedrockDialect,
     Call,
     CohereDialect,
     GoogleDialect,
@@ -29,6 +30,7 @@ DIALECTS: dict[str, WireDialect] = {
     "ollama": OllamaDialect(),
     "mistralai": MistralDialect(),
     "cohere": CohereDialect(),
+    "bedrock_converse": BedrockDialect(),
     "google_genai": GoogleDialect(),
     "google_vertexai": GoogleDialect(),
 }

@@ -14,6 +14,7 @@ EXTRAS = {
     "local": ("xllamacpp",),
     "anthropic": ("anthropic",),
     "cohere": ("cohere",),
+    "bedrock": ("boto3",),
     "google": ("google.genai",),
     "mistral": ("mistralai",),
     "ollama": ("ollama",),

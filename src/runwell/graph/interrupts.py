@@ -111,9 +111,9 @@ def _checked(question: Interrupt, answer: Any) -> Any:
     try:
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or '(whole)'}: {error.message}"
-            for error in jsonschema_rs.validator_for(
-                question.response_schema, retriever=never_fetch
-            ).iter_errors(answer)
+            for error in jsonschema_rs.validator_for(question.response_schema, retriever=never_fetch).iter_errors(
+                answer
+            )
         ]
     except ValueError as error:  # an answer that is not JSON at all
         problems = [str(error)]

@@ -21,6 +21,7 @@ GROUP: Final = "runwell.providers"
 # Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
 _OURS: Final = {
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
+    "bedrock_converse": "runwell.providers.bedrock:ChatBedrockConverse",
     "cohere": "runwell.providers.cohere:ChatCohere",
     "google_genai": "runwell.providers.google:ChatGoogleGenerativeAI",
     "google_vertexai": "runwell.providers.google:ChatVertexAI",
@@ -29,6 +30,9 @@ _OURS: Final = {
     "local": "runwell.providers.local:LocalChatModel",
     "openai": "runwell.providers.openai:ChatOpenAI",
 }
+
+# Other prefixes that mean one of them.
+_ALSO: Final = {"bedrock": _OURS["bedrock_converse"]}
 
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
@@ -71,7 +75,7 @@ def _providers(group: str = GROUP) -> dict[str, Any]:
     """Where each provider's class is: `"module:Class"` for ours, an entry point for others."""
     from importlib.metadata import entry_points
 
-    ours = _OURS if group == GROUP else _OUR_EMBEDDINGS
+    ours = {**_OURS, **_ALSO} if group == GROUP else _OUR_EMBEDDINGS
     found: dict[str, Any] = dict(ours)
     for point in entry_points(group=group):
         if found.setdefault(point.name, point) is not point and point.value != ours.get(point.name):

@@ -23,7 +23,8 @@ __all__ = ["error_from_wire", "retry_after_s"]
 _TOO_LONG = re.compile(
     r"maximum context length|context_length|context window|available context size"
     r"|exceeds? (the )?(model's )?(max|context)|prompt is too long|too many tokens in the (prompt|request)"
-    r"|tokens: size limit exceeded|number of tokens in the prompt cannot exceed",
+    r"|tokens: size limit exceeded|number of tokens in the prompt cannot exceed"
+    r"|input is too long for requested model|input tokens exceeded|number of input tokens exceeds",
     re.I,
 )
 _LIMIT_AND_SIZE = (

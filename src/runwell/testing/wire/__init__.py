@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
+    from runwell.testing.wire.bedrock import BedrockDialect
     from runwell.testing.wire.cohere import CohereDialect
     from runwell.testing.wire.google import GoogleDialect
     from runwell.testing.wire.mistral import MistralDialect
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AnthropicDialect": "runwell.testing.wire.anthropic",
     "Asked": "runwell.testing.wire.said",
+    "BedrockDialect": "runwell.testing.wire.bedrock",
     "Call": "runwell.testing.wire.said",
     "CohereDialect": "runwell.testing.wire.cohere",
     "GoogleDialect": "runwell.testing.wire.google",
@@ -33,6 +35,7 @@ _HOME = {
 __all__ = [
     "AnthropicDialect",
     "Asked",
+    "BedrockDialect",
     "Call",
     "CohereDialect",
     "GoogleDialect",

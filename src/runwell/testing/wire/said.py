@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -71,11 +72,22 @@ class WireDialect:
     """How one vendor's API writes answers and reads requests. A subclass writes the four methods.
 
     `prefix` follows the server's address in the base URL. `framing` is how a stream is cut: "sse" (server-sent events)
-    or "lines" (a JSON text per line).
+    or "lines" (a JSON text per line). One that cuts it in another way writes `frame` and says its `content_type`.
     """
 
     prefix: ClassVar[str] = ""
     framing: ClassVar[Literal["sse", "lines"]] = "sse"
+    content_type: ClassVar[str] = ""
+
+    def frame(self, event: Any) -> bytes:
+        """The bytes of an event of a stream."""
+        name = None
+        if isinstance(event, tuple):
+            name, event = event
+        text = event if isinstance(event, str) else json.dumps(event)
+        if self.framing == "lines":
+            return f"{text}\n".encode()
+        return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
 
     def answer(self, said: Said) -> dict[str, Any]:
         """The body of a whole answer."""

@@ -153,16 +153,16 @@ class WireServer:
 
     def _stream(self, events: Iterable[Any], then: Then = "end") -> Callable[[BaseHTTPRequestHandler], None]:
         events = list(events)
-        lines = self.dialect.framing == "lines"
+        told = {"sse": "text/event-stream", "lines": "application/x-ndjson"}[self.dialect.framing]
 
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
-            handler.send_header("content-type", "application/x-ndjson" if lines else "text/event-stream")
+            handler.send_header("content-type", self.dialect.content_type or told)
             handler.send_header("transfer-encoding", "chunked")
             handler.end_headers()
 
             def send(event: Any) -> None:
-                data = _framed(event, lines)
+                data = self.dialect.frame(event)
                 handler.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
                 handler.wfile.flush()
 
@@ -194,13 +194,3 @@ def _body(handler: BaseHTTPRequestHandler) -> bytes:
         handler.rfile.readline()
     handler.rfile.readline()
     return b"".join(parts)
-
-
-def _framed(event: Any, lines: bool) -> bytes:
-    name = None
-    if isinstance(event, tuple):
-        name, event = event
-    text = event if isinstance(event, str) else json.dumps(event)
-    if lines:
-        return f"{text}\n".encode()
-    return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
