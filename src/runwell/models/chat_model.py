@@ -345,8 +345,11 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             config = merge_configs({key: value for key, value in own.items() if value}, config)
         run = open_run("chat_model", self, messages, config)
         if run is not None and run.watched:
-            run.serialized = {"name": self.get_name(), "provider": self._llm_type, "kwargs": self._identifying_params}
+            run.serialized = self._described
         return run
+
+    def _described(self) -> dict[str, Any]:
+        return {"name": self.get_name(), "provider": self._llm_type, "kwargs": self._identifying_params}
 
     def _answer(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from contextvars import copy_context as _copy_context
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 if TYPE_CHECKING:
     from runwell.observe.handlers import Handler
@@ -38,7 +38,17 @@ UNSET: Final = _Unset()
 
 def new_run_id() -> UUID:
     """A random identifier for a run."""
-    return UUID(bytes=os.urandom(16), version=4)
+    number = int.from_bytes(os.urandom(16), "big") & _NOT_VERSION | _VERSION_4
+    made = object.__new__(UUID)  # as `UUID(int=number)`, without its checks: they cost more than a run's events
+    _set(made, "int", number)
+    _set(made, "is_safe", _UNKNOWN)
+    return made
+
+
+_NOT_VERSION = ~(0xF000 << 64 | 0xC000 << 48)
+_VERSION_4 = 4 << 76 | 0x8000 << 48
+_UNKNOWN = SafeUUID.unknown
+_set = object.__setattr__
 
 
 class BoundCallbacks(list["Handler"]):
@@ -125,6 +135,30 @@ class RunContext:
         for handler in handlers:
             self.wants_tokens = self.wants_tokens or getattr(handler, "wants_tokens", False)
             self.wants_chunks = self.wants_chunks or getattr(handler, "wants_chunks", False)
+
+    def inside(self, kind: str, name: str) -> RunContext:
+        """The context of a run in this one that inherits everything."""
+        child = object.__new__(RunContext)
+        handlers = child.handlers = self.handlers
+        child.run_id = new_run_id() if handlers else None
+        parent: RunContext | None = self
+        while parent is not None and parent.run_id is None:  # one that only carries config has no id to be a parent
+            parent = parent.parent
+        child.parent = parent
+        child.name = name
+        child.kind = kind
+        child.tags = self.tags
+        child.metadata = self.metadata
+        child.configurable = self.configurable
+        child.max_concurrency = self.max_concurrency
+        child.recursion_limit = self.recursion_limit
+        child.home = self.home
+        child.holds_loop = self.holds_loop
+        child.wants_tokens = self.wants_tokens
+        child.wants_chunks = self.wants_chunks
+        child.started = 0.0
+        child.about = child.owner = child.delegates = 0
+        return child
 
     @property
     def parent_id(self) -> UUID | None:

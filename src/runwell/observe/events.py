@@ -11,6 +11,10 @@ from runwell.observe.context import RunContext
 __all__ = ["Chunk", "Custom", "Decision", "Event", "Retried", "RunEnded", "RunFailed", "RunStarted"]
 
 
+Serialized = dict[str, Any] | Callable[[], dict[str, Any]] | None
+"""A description of a component, or what makes it."""
+
+
 class Event:
     """Something that happened in `run` at `time` (seconds since the epoch, UTC)."""
 
@@ -25,14 +29,22 @@ class Event:
 
 
 class RunStarted(Event):
-    """A run began. `inputs` is None for a step that is fed chunk by chunk. `serialized` describes the component."""
+    """A run began. `inputs` is None for a step that is fed chunk by chunk."""
 
-    __slots__ = ("inputs", "serialized")
+    __slots__ = ("_serialized", "inputs")
 
-    def __init__(self, run: RunContext, inputs: Any, serialized: dict[str, Any] | None = None) -> None:
-        super().__init__(run)
+    def __init__(self, run: RunContext, inputs: Any, serialized: Serialized = None) -> None:
+        self.run = run
+        self.time = time()
         self.inputs = inputs
-        self.serialized = serialized
+        self._serialized = serialized
+
+    @property
+    def serialized(self) -> dict[str, Any] | None:
+        """What describes the component: worked out when somebody asks."""
+        if callable(self._serialized):
+            self._serialized = self._serialized()
+        return self._serialized
 
 
 class RunEnded(Event):
@@ -41,7 +53,8 @@ class RunEnded(Event):
     __slots__ = ("inputs", "outputs")
 
     def __init__(self, run: RunContext, outputs: Any, inputs: Any = None) -> None:
-        super().__init__(run)
+        self.run = run
+        self.time = time()
         self.outputs = outputs
         self.inputs = inputs
 
@@ -63,7 +76,8 @@ class Chunk(Event):
     __slots__ = ("_text", "chunk")
 
     def __init__(self, run: RunContext, chunk: Any, text: str | Callable[[Any], str] | None = None) -> None:
-        super().__init__(run)
+        self.run = run
+        self.time = time()
         self.chunk = chunk
         self._text = text
 

@@ -104,21 +104,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
     """
     if not config:
         assert parent is not None
-        child = RunContext(
-            run_id=new_run_id() if parent.handlers else None,
-            parent=_watched(parent),
-            name=name,
-            kind=kind,
-            tags=parent.tags,
-            metadata=parent.metadata,
-            configurable=parent.configurable,
-            handlers=parent.handlers,
-            max_concurrency=parent.max_concurrency,
-            recursion_limit=parent.recursion_limit,
-            home=parent.home,
-        )
-        child.holds_loop = parent.holds_loop
-        return child
+        return parent.inside(kind, name)
     check_config(config)
     get = config.get
     if parent is None:

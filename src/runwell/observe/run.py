@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.errors import StreamClosed
 from runwell.observe.context import CURRENT, RunContext, context_with
-from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
+from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted, Serialized
 from runwell.observe.inherit import add_handlers, child_context
 from runwell.observe.resume import InContext
 
@@ -44,7 +44,7 @@ def open_run(
     inputs: Any = None,
     config: Mapping[str, Any] | None = None,
     *,
-    serialized: dict[str, Any] | None = None,
+    serialized: Serialized = None,
 ) -> Run | None:
     """A run of `component` to be entered with `with` or `async with`; None when nobody watches and no config applies.
 
@@ -54,8 +54,8 @@ def open_run(
     parent = CURRENT.get()
     if not config and (parent is None or not parent.handlers):
         return None
-    name = component if isinstance(component, str) else component.get_name()
-    context = child_context(parent, config, kind, name)
+    name = component if type(component) is str else component.get_name()
+    context = child_context(parent, config, kind, name) if config or parent is None else parent.inside(kind, name)
     context.about = id(component)
     return Run(context, inputs, serialized)
 
@@ -69,7 +69,7 @@ class Run:
 
     __slots__ = ("_ended", "_token", "context", "inputs", "loop", "pending", "serialized")
 
-    def __init__(self, context: RunContext, inputs: Any, serialized: dict[str, Any] | None = None) -> None:
+    def __init__(self, context: RunContext, inputs: Any, serialized: Serialized = None) -> None:
         self.context = context
         self.inputs = inputs
         self.serialized = serialized

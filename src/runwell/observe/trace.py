@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
+from operator import attrgetter, is_
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pydantic_core import to_json
 
+from runwell.observe.context import RunContext
 from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
 
@@ -40,47 +44,38 @@ class JsonlTrace:
         self.path = Path(path)
         self.redact = redact
         self._lock = threading.RLock()
-        self._written: dict[Any, dict[str, Any]] = {}
-        """The messages that were written, by id, for each run under way; a run has them in common with those inside."""
+        self._runs: dict[RunContext, _Told] = {}
+        """What was told of each run under way."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)  # a line that was written stays written
 
     def handle(self, event: Event) -> None:
         """Write a line."""
-        describe = _LINES.get(type(event))
+        kind = type(event)
+        describe = _LINES.get(kind)
         if describe is None:
             return
         run = event.run
         with self._lock:  # the order of lines is the order in which messages are first written
             if self._file.closed:
                 return
-            written = self._written_in(event)
-            line = {
-                "event": "",
-                "time": round(event.time, 6),
-                "run_id": str(run.run_id),
-                "parent_id": str(run.parent_id) if run.parent_id is not None else None,
-                "name": run.name,
-                "kind": run.kind,
-                **describe(event, lambda value: self._content(value, written)),
-            }
-            self._file.write(_json(line) + b"\n")
+            if kind is RunEnded or kind is RunFailed:
+                told = self._runs.pop(run, None) or self._of(run)
+            else:
+                told = self._runs.get(run) or self._of(run)
+                if kind is RunStarted:
+                    self._runs[run] = told
+            rest: dict[str, Any] = {}
+            describe(event, rest, told)
+            micros = int(event.time * 1e6)  # as whole numbers: they are quicker to write than a rounded float
+            time = micros // 1_000_000, micros % 1_000_000
+            self._file.write(
+                b'{"event":"%b","time":%d.%06d,%b,%b\n' % (_NAMES[kind], *time, told.head, _json(rest)[1:])
+            )
 
-    def _written_in(self, event: Event) -> dict[str, Any]:
-        run = event.run
-        written = self._written.get(run.run_id)
-        if written is None:
-            written = self._written.get(run.parent_id, {})
-            if isinstance(event, RunStarted):
-                self._written[run.run_id] = written
-        if isinstance(event, RunEnded | RunFailed):
-            self._written.pop(run.run_id, None)
-        return written
-
-    def _content(self, value: Any, written: dict[str, Any]) -> Any:
-        tree = plain_tree(value, written)
-        return self.redact(tree) if self.redact is not None else tree
+    def _of(self, run: RunContext) -> _Told:
+        return _Told(run, self._runs.get(run.parent) if run.parent is not None else None, self.redact)
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -112,101 +107,186 @@ def plain(value: Any) -> Any:
 
 
 _AS_IT_IS = frozenset((type(None), str, int, float, bool))
+_CONTAINERS = frozenset((dict, list))
+_PLAIN = _AS_IT_IS | _CONTAINERS
+_TEXT = frozenset((str,))
 
 
-def plain_tree(value: Any, written: dict[str, Any]) -> Any:
-    """`value` made of nothing but dicts, lists, strings, numbers, booleans and None.
+@lru_cache(maxsize=256)  # the classes of messages are few
+def _reader_of(kind: Any) -> Callable[[Any], dict[str, Any]] | None:
+    """What reads the fields of a message of a class whose dump is these and its type; None for any other class."""
+    dump = getattr(kind, "model_dump", None)
+    if getattr(dump, "__module__", "") != "runwell.messages.message":
+        return None
+    names, read = ("type", *kind._fields), attrgetter("type", *kind._fields)
+    return lambda message: dict(zip(names, read(message), strict=True))
 
-    Messages go into `written`; those of a list that are in it stand there in short.
-    """
-    kind = type(value)
-    if kind in _AS_IT_IS or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, dict):
-        return {str(key): plain_tree(each, written) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return _items(value, written)
-    shown = plain(value)
-    if isinstance(shown, str):
+
+class _Told:
+    """What every line about a run says, as JSON, and the messages that were written in it and the runs around it."""
+
+    __slots__ = ("head", "redact", "run_id", "written")
+
+    def __init__(self, run: RunContext, around: _Told | None, redact: Redact | None) -> None:
+        self.run_id = str(run.run_id)
+        if around is not None:
+            parent: str | None = around.run_id
+        else:
+            parent = None if run.parent_id is None else str(run.parent_id)
+        about = {"run_id": self.run_id, "parent_id": parent, "name": run.name, "kind": run.kind}
+        self.head = _json(about)[1:-1]
+        self.written: _Written = _Written() if around is None else around.written
+        self.redact = redact
+
+    def content(self, value: Any) -> Any:
+        """A value as it is written."""
+        tree = self.written.tree(value)
+        return self.redact(tree) if self.redact is not None else tree
+
+
+class _Written:
+    """The messages that were written in a run and the runs inside it: by id, and the longest list of them."""
+
+    __slots__ = ("known", "longest")
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+        self.longest: list[Any] = []
+
+    def tree(self, value: Any) -> Any:
+        """`value` made of nothing but dicts, lists, strings, numbers, booleans and None, none of them shared.
+
+        Messages become known; those of a list that are so stand there in short.
+        """
+        kind = type(value)
+        if kind in _AS_IT_IS:
+            return value
+        if kind is dict:
+            if not value:
+                return {}
+            if _AS_IT_IS.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
+                return value.copy()
+            tree = self.tree
+            return {str(key): each if type(each) in _AS_IT_IS else tree(each) for key, each in value.items()}
+        if kind is list:
+            return self._items(value) if value else []
+        read = _reader_of(cast("Any", kind))
+        if read is not None:
+            return self._message(value, read(value))
+        if isinstance(value, list | tuple):
+            return self._items(value) if value else []
+        if isinstance(value, str | int | float):
+            return value
+        if isinstance(value, dict):
+            return {str(key): self.tree(each) for key, each in value.items()}
+        shown = plain(value)
+        if isinstance(shown, str):
+            return shown
+        id_ = getattr(value, "id", None)
+        if type(id_) is str and hasattr(value, "content"):
+            self._know(id_, value)
+        return self.tree(shown)
+
+    def _message(self, message: Any, shown: dict[str, Any]) -> dict[str, Any]:
+        if message.id is not None:
+            self._know(message.id, message)
+        for name, value in shown.items():
+            kind = type(value)
+            if kind in _AS_IT_IS:
+                continue
+            shown[name] = kind() if kind in _CONTAINERS and not value else self.tree(value)
         return shown
-    id_ = getattr(value, "id", None)
-    if type(id_) is str and hasattr(value, "content"):
-        written[id_] = value
-    return plain_tree(shown, written)
 
+    def _know(self, id_: str, message: Any) -> None:
+        if self.known.setdefault(id_, message) is not message:
+            self.known[id_] = message
+            self.longest = []  # what is in it may be another message by now
 
-def _items(values: Sequence[Any], written: dict[str, Any]) -> list[Any]:
-    shown: list[Any] = []
-    again, last = 0, ""
-    for value in values:
-        id_ = None if type(value) in _AS_IT_IS else getattr(value, "id", None)
-        if type(id_) is str and written.get(id_) is value:
-            again, last = again + 1, id_
-            continue
+    def _items(self, values: Sequence[Any]) -> list[Any]:
+        shown: list[Any] = []
+        again, last, known, longest = 0, "", self.known, self.longest
+        rest: Iterable[Any] = values
+        all_known = True
+        if 1 < len(longest) <= len(values) and longest[0] is values[0] and all(map(is_, longest, values)):
+            again, last = len(longest), longest[-1].id
+            rest = islice(values, again, None)
+        for value in rest:
+            id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
+            if type(id_) is str and known.get(id_) is value:
+                again, last = again + 1, id_
+                continue
+            if again:
+                shown.append({"again": again, "to": last})
+                again = 0
+            shown.append(self.tree(value))
+            all_known = all_known and type(id_) is str and known.get(id_) is value
         if again:
             shown.append({"again": again, "to": last})
-            again = 0
-        shown.append(plain_tree(value, written))
-    if again:
-        shown.append({"again": again, "to": last})
-    return shown
+        if all_known and len(values) > len(longest):
+            self.longest = list(values)
+        return shown
 
 
-def _started(event: RunStarted, content: Redact) -> dict[str, Any]:
+def _started(event: RunStarted, line: dict[str, Any], told: _Told) -> None:
     run = event.run
-    line: dict[str, Any] = {"event": "start", "inputs": content(event.inputs)}
+    line["inputs"] = told.content(event.inputs)
     if run.tags:
         line["tags"] = list(run.tags)
     if run.metadata:
-        line["metadata"] = content(run.metadata)
-    return line
+        line["metadata"] = told.content(run.metadata)
 
 
-def _ended(event: RunEnded, content: Redact) -> dict[str, Any]:
+def _seconds(event: Event) -> float:
+    """How long the run took, to the microsecond."""
+    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
+
+
+def _ended(event: RunEnded, line: dict[str, Any], told: _Told) -> None:
     run, outputs = event.run, event.outputs
-    line: dict[str, Any] = {"event": "end", "seconds": round(event.time - run.started, 6)}
+    line["seconds"] = _seconds(event)
     if run.kind in ("chat_model", "llm"):
         outputs = answer_of(outputs)
         usage = getattr(outputs, "usage_metadata", None)
         if usage:
             line["usage"] = dict(usage)
-    line["outputs"] = content(outputs)
-    return line
+    line["outputs"] = told.content(outputs)
 
 
-def _failed(event: RunFailed, content: Redact) -> dict[str, Any]:
+def _failed(event: RunFailed, line: dict[str, Any], told: _Told) -> None:
     error = event.error
-    return {
-        "event": "error",
-        "seconds": round(event.time - event.run.started, 6),
-        "error_type": type(error).__name__,
-        "error": content(str(error)),
-    }
+    line["seconds"] = _seconds(event)
+    line["error_type"] = type(error).__name__
+    line["error"] = told.content(str(error))
 
 
-def _retried(event: Retried, content: Redact) -> dict[str, Any]:
-    return {"event": "retry", "attempt": event.attempt, "wait": event.wait, "error": content(str(event.error))}
+def _retried(event: Retried, line: dict[str, Any], told: _Told) -> None:
+    line.update(attempt=event.attempt, wait=event.wait, error=told.content(str(event.error)))
 
 
-def _custom(event: Custom, content: Redact) -> dict[str, Any]:
-    return {"event": "custom", "custom": event.name, "data": content(event.data)}
+def _custom(event: Custom, line: dict[str, Any], told: _Told) -> None:
+    line.update(custom=event.name, data=told.content(event.data))
 
 
-def _decision(event: Decision, content: Redact) -> dict[str, Any]:
-    return {
-        "event": "decision",
-        "seat": event.seat,
-        "outcome": content(event.outcome),
-        "reason": content(event.reason),
-        "holder": event.holder,
-    }
+def _decision(event: Decision, line: dict[str, Any], told: _Told) -> None:
+    line["seat"] = event.seat
+    line["outcome"] = told.content(event.outcome)
+    line["reason"] = told.content(event.reason)
+    line["holder"] = event.holder
 
 
-_LINES: dict[type, Callable[[Any, Redact], dict[str, Any]]] = {
+_LINES: dict[type, Callable[[Any, dict[str, Any], _Told], None]] = {
     Custom: _custom,
     Decision: _decision,
     Retried: _retried,
     RunEnded: _ended,
     RunFailed: _failed,
     RunStarted: _started,
+}
+_NAMES = {
+    Custom: b"custom",
+    Decision: b"decision",
+    Retried: b"retry",
+    RunEnded: b"end",
+    RunFailed: b"error",
+    RunStarted: b"start",
 }
