@@ -30,6 +30,16 @@ def test_the_unknown_is_none_and_said_once(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.text.count("gpt-unheard-of") == 1
 
 
+def test_gemini_is_known_by_either_name() -> None:
+    from runwell.providers.google import ChatGoogleGenerativeAI, ChatVertexAI
+
+    known = profile_of("google_genai", "gemini-3.8-flash")
+    assert known is not None
+    assert known["max_input_tokens"] == 1_048_576
+    assert ChatGoogleGenerativeAI(model="models/gemini-3.8-flash", api_key="k").profile == known
+    assert ChatVertexAI(model="google/gemini-3.8-flash", api_key="k").profile == known
+
+
 def test_profiles_are_not_shared() -> None:
     first = profile_of("openai", "gpt-4o")
     assert first is not None

@@ -71,6 +71,21 @@ def _claude(window: int, out: int, *, in_middle: bool = False, search: bool = Fa
     return known
 
 
+def _gemini(out: int = 65_536, *, reasoning: bool = True, structured: bool = True) -> ModelProfile:
+    known: ModelProfile = {
+        "max_input_tokens": 1_048_576,
+        "max_output_tokens": out,
+        "image_inputs": True,
+        "audio_inputs": True,
+        "reasoning_output": reasoning,
+        "tool_calling": True,
+        "system_in_middle": False,
+    }
+    if structured:
+        known["structured_output"] = True
+    return known
+
+
 # Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
 # `providers/openai/models`), a public collection and not the vendor's own page, which could not be read. Its input
 # limit where it has one, else its context window, which input and output share. What it does not say is left out here:
@@ -110,6 +125,20 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "claude-sonnet-5": _claude(1_000_000, 128_000),
         "claude-opus-5": _claude(1_000_000, 128_000, in_middle=True),
         "claude-haiku-5-5": _claude(1_000_000, 128_000),
+    },
+    # From the same collection (`models/google`, `providers/google/models`), on the same day. All hold answers to a
+    # schema; those before Gemini 3 not beside tools, so that a tool is the better way to ask them.
+    "google_genai": {
+        "gemini-2.0-flash": _gemini(8_192, reasoning=False, structured=False),
+        "gemini-2.5-flash-lite": _gemini(structured=False),
+        "gemini-2.5-flash": _gemini(structured=False),
+        "gemini-2.5-pro": _gemini(structured=False),
+        "gemini-3-flash-preview": _gemini(),
+        "gemini-3-pro-preview": _gemini(),
+        "gemini-3.1-flash-lite": _gemini(),
+        "gemini-3.1-pro-preview": _gemini(),
+        "gemini-3.5-flash": _gemini(),
+        "gemini-3.8-flash": _gemini(),
     },
 }
 

@@ -208,6 +208,11 @@ class ChatGoogleGenerativeAI(VendorModel):
         if system is not None:
             body["systemInstruction"] = system
         request.add_tools(kwargs.get("tools") or (), kwargs.get("tool_choice"), circulates=not self.vertexai)
+        if not self._newer and "functionDeclarations" in str(body.get("tools")) and _has_format(body):
+            raise UnsupportedByProvider(
+                f"{self.model!r} takes no format of the answer beside tools.",
+                hint='with_structured_output(..., method="function_calling"), or a model from Gemini 3 on.',
+            )
         request.add_extra(self.extra_body, kwargs.get("extra_body") or {})
         request.options = {"headers": kwargs.get("extra_headers"), "timeout": kwargs.get("timeout", self.timeout)}
         return request
@@ -279,9 +284,9 @@ class ChatGoogleGenerativeAI(VendorModel):
             {"model_name": said.get("modelVersion"), "token_usage": said.get("usageMetadata")},
         )
 
-    def _secrets(self) -> list[str]:
+    def _not_to_show(self) -> list[str]:
         token = getattr(self.credentials, "token", None)
-        return [*super()._secrets(), *([token] if isinstance(token, str) and token else [])]
+        return [*super()._not_to_show(), *([token] if isinstance(token, str) and token else [])]
 
     def _translated(self, error: Exception) -> Exception:
         """Our error for the SDK's, or for its HTTP client's, which it lets through."""
@@ -309,6 +314,10 @@ class ChatGoogleGenerativeAI(VendorModel):
                 f"Google gave no token for {who}: {error}.", hint="Pass credentials=, or see to the machine's own."
             )
         return error
+
+
+def _has_format(body: Mapping[str, Any]) -> bool:
+    return "responseMimeType" in body.get("generationConfig", {})
 
 
 class ChatVertexAI(ChatGoogleGenerativeAI):

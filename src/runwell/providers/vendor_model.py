@@ -293,13 +293,13 @@ class VendorModel(BaseChatModel):
 
     def _safe(self, error: Exception) -> Exception:
         """What it says holds no key, even where a server echoes the one it was sent."""
-        for secret in self._secrets():
+        for secret in self._not_to_show():
             if isinstance(error, ModelError) and secret in error.message:
                 error.message = error.message.replace(secret, "**********")
                 error.args = (error.message,)
         return error
 
-    def _secrets(self) -> list[str]:
+    def _not_to_show(self) -> list[str]:
         """What must be in no error."""
         return [self.api_key.get_secret_value()] if isinstance(self.api_key, SecretStr) else []
 

@@ -336,6 +336,20 @@ def test_an_answer_held_to_a_schema(wire: Any, model: Any, colour: Any) -> None:
     assert wire.last["body"]["generationConfig"] == {"responseMimeType": "application/json"}
 
 
+def test_before_gemini_3_a_format_and_tools_exclude_each_other(wire: Any, model: Any, colour: Any) -> None:
+    """Its API refuses them together, so that is said here; the profile leads to a tool instead."""
+    old = model(model="gemini-2.5-flash").bind_tools([add])
+    with pytest.raises(UnsupportedByProvider, match="beside tools"):
+        colour.invoke(old.with_structured_output(Tree, method="json_schema"), "Hi")
+    assert wire.requests == []
+    wire.parts({"functionCall": {"name": "Tree", "args": {"name": "a"}}})
+    assert colour.invoke(old.with_structured_output(Tree), "Hi").name == "a"
+    wire.parts({"text": '{"name": "a"}'})
+    new = model(model="gemini-3.8-flash").bind_tools([add])
+    assert colour.invoke(new.with_structured_output(Tree), "Hi").name == "a"
+    assert "responseJsonSchema" in wire.last["body"]["generationConfig"]
+
+
 def test_settings_stand_where_the_api_has_them(wire: Any, model: Any, call: Any) -> None:
     wire.parts({"text": "Yes."})
     settings = {
