@@ -14,13 +14,22 @@ import pytest
 from runwell.errors import InvalidInput, MissingApiKey, ModelAuthenticationError, ModelError, ModelRateLimitError
 from runwell.models import init_embeddings
 from runwell.models.retry import RetryPolicy
+from runwell.providers.bedrock_embeddings import BedrockEmbeddings
 from runwell.providers.cohere_embeddings import CohereEmbeddings
 from runwell.providers.google_embeddings import GoogleGenerativeAIEmbeddings
 from runwell.providers.mistral_embeddings import MistralAIEmbeddings
 from runwell.providers.ollama_embeddings import OllamaEmbeddings
 from runwell.providers.vendor_embeddings import VendorEmbeddings
 from runwell.testing.embeddings import EmbeddingsSuite
-from runwell.testing.wire import CohereDialect, GoogleDialect, MistralDialect, OllamaDialect, WireDialect, WireServer
+from runwell.testing.wire import (
+    BedrockDialect,
+    CohereDialect,
+    GoogleDialect,
+    MistralDialect,
+    OllamaDialect,
+    WireDialect,
+    WireServer,
+)
 
 KEY = "sk-test-0123456789-secret"
 
@@ -64,11 +73,36 @@ def ollama(body: Any) -> Any:
     return {"model": "m", "embeddings": [vector(text) for text in body["input"]]}
 
 
+def titan(body: Any) -> Any:
+    return {"embedding": vector(body["inputText"]), "inputTextTokenCount": 1}
+
+
+def cohere_on_bedrock(body: Any) -> Any:
+    return {"id": "e", "response_type": "embeddings_floats", "embeddings": [*map(vector, body["texts"])]}
+
+
+class OnTitan(BedrockEmbeddings):
+    """With the account of a test."""
+
+    def __init__(self, **given: Any) -> None:
+        key = given.pop("api_key")
+        name = given.pop("model").replace("m", "amazon.titan-embed-text-v2:0")
+        given = {"region_name": "us-east-1", "aws_access_key_id": "AKIATEST", "aws_secret_access_key": key, **given}
+        super().__init__(model=name, **given)
+
+
+class OnBedrock(OnTitan):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, provider="cohere")
+
+
 VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "cohere": (CohereEmbeddings, CohereDialect(), cohere, itemgetter("texts")),
     "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, itemgetter("input")),
     "google_genai": (GoogleGenerativeAIEmbeddings, GoogleDialect(), google, google_texts),
     "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, itemgetter("input")),
+    "titan": (OnTitan, BedrockDialect(), titan, itemgetter("inputText")),
+    "bedrock": (OnBedrock, BedrockDialect(), cohere_on_bedrock, itemgetter("texts")),
 }
 
 
@@ -99,6 +133,14 @@ class TestMistralAIEmbeddings(OnTheWire):
 
 class TestOllamaEmbeddings(OnTheWire):
     vendor = "ollama"
+
+
+class TestTitanEmbeddings(OnTheWire):
+    vendor = "titan"
+
+
+class TestBedrockEmbeddings(OnTheWire):
+    vendor = "bedrock"
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -134,8 +176,9 @@ def embed(embeddings: VendorEmbeddings, texts: list[str], colour: str) -> Any:
 
 
 def test_texts_go_in_chunks(vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
-    assert embed(make(chunk_size=2), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
-    assert [VENDORS[vendor][3](each["body"]) for each in wire.requests] == [["a", "b"], ["c"]]
+    size, sent = (1, ["a", "b", "c"]) if vendor == "titan" else (2, [["a", "b"], ["c"]])
+    assert embed(make(chunk_size=size), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
+    assert [VENDORS[vendor][3](each["body"]) for each in wire.requests] == sent
 
 
 def test_a_passing_failure_is_tried_again(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
@@ -175,6 +218,8 @@ def test_bad_input_stays_here(wire: Vectors, make: Callable[..., VendorEmbedding
 
 
 def test_a_name_is_enough(vendor: str, wire: Vectors) -> None:
+    if vendor in ("titan", "bedrock"):
+        return  # below
     made = init_embeddings(f"{vendor}:m", api_key=KEY, base_url=wire.base_url)
     assert type(made) is VENDORS[vendor][0]
     assert made.embed_query("a") == vector("a")
@@ -260,3 +305,27 @@ def test_ollama_passes_what_the_server_takes(colour: str) -> None:
         body = wire.last["body"]
         assert (body["options"], body["truncate"], body["keep_alive"]) == ({"num_ctx": 512}, False, "5m")
         assert wire.last["path"] == "/api/embed"
+
+
+def test_bedrock_asks_each_model_in_its_own_words(colour: str) -> None:
+    account = {"region_name": "us-east-1", "api_key": KEY}
+    with Vectors(BedrockDialect(), titan) as wire:
+        made = init_embeddings(
+            "amazon.titan-embed-text-v2:0", base_url=wire.base_url, dimensions=256, normalize=False, **account
+        )
+        assert isinstance(made, BedrockEmbeddings)
+        assert embed(made, ["a", "b"], colour) == [vector("a"), vector("b")]
+        assert wire.last["body"] == {"inputText": "b", "dimensions": 256, "normalize": False}
+        assert wire.last["path"] == "/model/amazon.titan-embed-text-v2%3A0/invoke"
+        assert wire.last["headers"]["authorization"] == f"Bearer {KEY}"
+    with Vectors(BedrockDialect(), cohere_on_bedrock) as wire:
+        made = BedrockEmbeddings(model="us.cohere.embed-v4:0", base_url=wire.base_url, truncate="END", **account)
+        if colour == "sync":
+            made.embed_query("cats?")
+        else:
+            asyncio.run(made.aembed_query("cats?"))
+        assert wire.last["body"] == {"texts": ["cats?"], "input_type": "search_query", "truncate": "END"}
+    with pytest.raises(InvalidInput, match="provider="):
+        BedrockEmbeddings(model="arn:aws:bedrock:us-east-1:1:application-inference-profile/x", **account)
+    with pytest.raises(InvalidInput, match="at most"):
+        BedrockEmbeddings(chunk_size=2, **account)

@@ -36,6 +36,7 @@ _ALSO: Final = {"bedrock": _OURS["bedrock_converse"]}
 
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
+    "bedrock": "runwell.providers.bedrock_embeddings:BedrockEmbeddings",
     "cohere": "runwell.providers.cohere_embeddings:CohereEmbeddings",
     "google_genai": "runwell.providers.google_embeddings:GoogleGenerativeAIEmbeddings",
     "mistralai": "runwell.providers.mistral_embeddings:MistralAIEmbeddings",

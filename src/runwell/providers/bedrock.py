@@ -108,6 +108,7 @@ class ChatBedrockConverse(VendorModel):
     default_base_url: ClassVar[str] = "https://bedrock-runtime.{region}.amazonaws.com"
     url_variable: ClassVar[str] = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
     key_variable: ClassVar[str] = "AWS_BEARER_TOKEN_BEDROCK"
+    keyed_by: ClassVar[str] = "`AWS_BEARER_TOKEN_BEDROCK`, else AWS's chain"
     clients: ClassVar[type[Clients]] = BedrockClients
     answers_with: ClassVar[str] = "a message"
     _clients: BedrockClients
@@ -140,7 +141,7 @@ class ChatBedrockConverse(VendorModel):
             raise InvalidInput(f"{type(self).__name__} got both api_key and aws_access_key_id: one of them pays.")
         if not key and not any(given) and not self.credentials_profile_name:
             key = os.environ.get(self.key_variable) or None
-        self._secrets = Secrets(key, _plain(self.aws_secret_access_key), _plain(self.aws_session_token))
+        self._hidden = Secrets(key, _plain(self.aws_secret_access_key), _plain(self.aws_session_token))
         for name in ("aws_secret_access_key", "aws_session_token"):
             if getattr(self, name) is not None:
                 setattr(self, name, SecretStr(str(_plain(getattr(self, name)))))
@@ -317,7 +318,7 @@ class ChatBedrockConverse(VendorModel):
 
     def _safe(self, error: Exception) -> Exception:
         if isinstance(error, ModelError | InvalidInput | InvalidConfig):
-            error.message = self._secrets.out_of(error.message)
+            error.message = self._hidden.out_of(error.message)
             error.args = (error.message,)
         return error
 

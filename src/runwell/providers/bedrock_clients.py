@@ -52,7 +52,7 @@ def _made(model: Any, timeout: Any) -> Any:
     from botocore.config import Config
     from botocore.session import Session
 
-    secrets = model._secrets
+    secrets = model._hidden
     _keep_out_of_logs(secrets)
     key, token = secrets.api_key, secrets.session_token
     connect_s, read_s = model._seconds(timeout)
