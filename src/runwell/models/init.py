@@ -20,6 +20,7 @@ GROUP: Final = "runwell.providers"
 
 # Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
 _OURS: Final = {
+    "azure_openai": "runwell.providers.azure_openai:AzureChatOpenAI",
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
     "bedrock_converse": "runwell.providers.bedrock:ChatBedrockConverse",
     "cohere": "runwell.providers.cohere:ChatCohere",

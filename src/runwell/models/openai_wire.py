@@ -6,7 +6,7 @@ kept in `additional_kwargs` and sent back to it with the message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
@@ -18,7 +18,7 @@ from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 
-__all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "usage_from_wire"]
+__all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
 
 _ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
 _ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
@@ -30,16 +30,19 @@ _NOT_SENT = frozenset(
     | {"server_tool_call", "server_tool_call_chunk", "server_tool_use", "mcp_tool_use"}
 )
 
-_NOT_TAKEN = frozenset({"annotations", "tool_plan"})
-"""What messages keep that no request of this format has a place for: notes on a text, and another vendor's mark."""
+_TAKEN = frozenset({"refusal", "audio", "function_call"})
+"""What the format itself has beside a text and calls."""
 
 
 # -- to the wire
 
 
-def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) -> list[dict[str, Any]]:
     """The request's `messages`. An image or file in a tool's result, for which the format has no place, follows in a
-    user message after the results of that turn. Raises InvalidHistory, naming the place, for what cannot be sent."""
+    user message after the results of that turn. Raises InvalidHistory, naming the place, for what cannot be sent.
+
+    `strictly`: answers without what servers add beyond the format, which OpenAI itself refuses.
+    """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
@@ -50,7 +53,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
         if role == "tool":
             wire.append(_tool_result(message, media))
         elif role == "assistant":
-            wire.append(_assistant(message))
+            wire.append(_assistant(message, strictly))
         else:
             wire.append(_said(message, role or _other_role(message, index)))
     if media:
@@ -79,8 +82,14 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
     return wire
 
 
-def _assistant(message: Any) -> dict[str, Any]:
-    extra = {key: value for key, value in message.additional_kwargs.items() if key not in _NOT_TAKEN}
+def _assistant(message: Any, strictly: bool) -> dict[str, Any]:
+    extra = message.additional_kwargs
+    if extra:
+        extra = {
+            key: value
+            for key, value in extra.items()
+            if (key in _TAKEN if strictly else key != "tool_plan" and not (key == "annotations" and _is_ours(value)))
+        }
     content = message.content
     if not isinstance(content, str):
         content = readable_by("", content)
@@ -95,6 +104,11 @@ def _assistant(message: Any) -> dict[str, Any]:
     if message.name is not None:
         wire["name"] = message.name
     return wire
+
+
+def _is_ours(notes: Any) -> bool:
+    """Whether annotations are in our form, which another vendor's adapter gave them."""
+    return any(isinstance(note, Mapping) and note.get("type") == "citation" for note in notes)
 
 
 def _call(name: str, arguments: str, id: str | None) -> dict[str, Any]:
@@ -168,10 +182,16 @@ def _data_url(block: Mapping[str, Any], kind: str) -> str:
 # -- from the wire
 
 _MESSAGE_FIELDS = frozenset({"role", "content", "tool_calls", "name"})
+_ABOUT_CHOICE = ("content_filter_results",)
+_ABOUT_ANSWER = ("prompt_filter_results", "citations", "search_results", "provider")
+"""What some servers tell beside an answer."""
 
 
-def message_from_wire(wire: Mapping[str, Any], usage: Mapping[str, Any] | None = None) -> AIMessage:
-    """A model's answer. Calls with broken arguments are in `invalid_tool_calls`, as the model wrote them."""
+def message_from_wire(
+    wire: Mapping[str, Any], usage: Mapping[str, Any] | None = None, *, thoughts: str = "reasoning_content"
+) -> AIMessage:
+    """A model's answer. Calls with broken arguments are in `invalid_tool_calls`, as the model wrote them. `thoughts` is
+    the field that the server has them in; ours is `additional_kwargs["reasoning_content"]`."""
     content = wire.get("content")
     calls, broken = parse_calls([_fragment(call, None) for call in wire.get("tool_calls") or ()])
     return AIMessage(
@@ -179,77 +199,149 @@ def message_from_wire(wire: Mapping[str, Any], usage: Mapping[str, Any] | None =
         name=wire.get("name"),
         tool_calls=calls,
         invalid_tool_calls=broken,
-        additional_kwargs={k: v for k, v in wire.items() if k not in _MESSAGE_FIELDS and v is not None},
+        additional_kwargs=_extra(wire, thoughts),
         usage_metadata=usage_from_wire(usage) if usage else None,
     )
+
+
+def _extra(wire: Mapping[str, Any], thoughts: str) -> dict[str, Any]:
+    """What a message says beyond the format, with thoughts under our name."""
+    extra = {key: value for key, value in wire.items() if value is not None and key not in _MESSAGE_FIELDS}
+    if thoughts != "reasoning_content":
+        told = extra.pop(thoughts, None)
+        if told:
+            extra["reasoning_content"] = told
+    return extra
+
+
+def metadata_from_wire(
+    answer: Mapping[str, Any], choice: Mapping[str, Any], request_id: str | None = None
+) -> dict[str, Any]:
+    """What an answer says about itself."""
+    metadata = {
+        "finish_reason": choice.get("finish_reason"),
+        "model_name": answer.get("model"),
+        "id": answer.get("id"),
+        "system_fingerprint": answer.get("system_fingerprint"),
+        "service_tier": answer.get("service_tier"),
+        "logprobs": choice.get("logprobs"),
+        "request_id": request_id,
+        **{name: choice.get(name) or None for name in _ABOUT_CHOICE},
+        **{name: answer.get(name) or None for name in _ABOUT_ANSWER},
+    }
+    return {name: value for name, value in metadata.items() if value is not None}
 
 
 class ChunkReader:
     """Reads the events of one streamed answer.
 
     What the whole answer took, why it ended and which model gave it come once, in the last chunk, whether the server
-    says them once or with every event.
+    says them once or with every event. `thoughts` as for `message_from_wire`.
     """
 
-    __slots__ = ("_metadata", "_usage")
+    __slots__ = ("_details", "_metadata", "_thoughts", "_usage")
 
-    def __init__(self) -> None:
+    def __init__(self, thoughts: str = "reasoning_content") -> None:
         self._usage: Mapping[str, Any] | None = None
         self._metadata: dict[str, Any] = {}
+        self._thoughts = thoughts
+        self._details: list[Any] = []
 
-    def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
+    def take(self, event: Any) -> Sequence[ChatGenerationChunk]:
         """The chunk in an event, if it says anything."""
         if not isinstance(event, dict):
-            return
+            return ()
+        choices = event.get("choices")
         if event.get("usage"):
             self._usage = event["usage"]
-        for choice in event.get("choices") or ():
+        if not choices:
+            self._tell(event, _ABOUT_ANSWER)
+            return ()
+        choice = choices[0]
+        delta = choice.get("delta")
+        if delta and choice.keys() <= _SIMPLE and not (choice.get("finish_reason") or choice.get("index")):
+            content = delta.get("content")  # nearly all are like this
+            if content and (len(delta) == 1 or not any(delta[key] for key in delta if key not in _PLAIN)):
+                return (ChatGenerationChunk(AIMessageChunk(content)),)
+        found = []
+        for choice in choices:
             if choice.get("index"):
                 continue  # one answer was asked for
-            if choice.get("finish_reason"):
-                self._metadata["finish_reason"] = choice["finish_reason"]
-                for key, name in _LAST.items():
-                    if event.get(key) is not None:
-                        self._metadata[name] = event[key]
-            delta = choice.get("delta") or {}
-            logprobs = choice.get("logprobs")
-            message = _chunk(delta)
-            if logprobs:
-                message = message or AIMessageChunk("")
-                message.response_metadata = {"logprobs": logprobs}
-            if message is not None:
-                yield ChatGenerationChunk(message)
+            found += self._of_choice(choice, event)
+        return found
+
+    def _of_choice(self, choice: Mapping[str, Any], event: Mapping[str, Any]) -> list[ChatGenerationChunk]:
+        self._tell(choice, _ABOUT_CHOICE)
+        if choice.get("finish_reason"):
+            self._metadata["finish_reason"] = choice["finish_reason"]
+            self._tell(event, _ABOUT_ANSWER)
+            for key, name in _LAST.items():
+                if event.get(key) is not None:
+                    self._metadata[name] = event[key]
+        message = self._chunk(choice.get("delta") or {})
+        logprobs = choice.get("logprobs")
+        if logprobs:
+            message = message or AIMessageChunk("")
+            message.response_metadata = {"logprobs": logprobs}
+        return [] if message is None else [ChatGenerationChunk(message)]
+
+    def _tell(self, said: Mapping[str, Any], names: Sequence[str]) -> None:
+        for name in names:
+            if said.get(name):
+                self._metadata[name] = said[name]
+
+    def _chunk(self, delta: Mapping[str, Any]) -> AIMessageChunk | None:
+        """A piece of the answer; None if it is empty. Call fragments without an index are numbered by their place."""
+        content = delta.get("content")
+        calls = delta.get("tool_calls")
+        extra = _extra(delta, self._thoughts)
+        if "reasoning_details" in extra:  # whole at the end: nobody waits for what only their sayer can read
+            self._details += extra.pop("reasoning_details")
+        if not content and not calls and not any(extra.values()):
+            return None
+        return AIMessageChunk(
+            content or "",
+            tool_call_chunks=[_fragment(call, place) for place, call in enumerate(calls)] if calls else None,
+            additional_kwargs=extra,
+        )
 
     def end(self, who: str | None) -> ChatGenerationChunk:
         """The last chunk. Raises ModelConnectionError if the stream stopped before the answer was complete."""
         if "finish_reason" not in self._metadata:
             raise ModelConnectionError(f"{who} ended the stream before the answer was complete.")
         usage = usage_from_wire(self._usage) if self._usage else None
-        metadata = self._metadata
         return ChatGenerationChunk(
-            AIMessageChunk("", response_metadata=metadata, usage_metadata=usage, chunk_position="last")
+            AIMessageChunk(
+                "",
+                additional_kwargs={"reasoning_details": joined_details(self._details)} if self._details else None,
+                response_metadata=self._metadata,
+                usage_metadata=usage,
+                chunk_position="last",
+            )
         )
 
 
+_PLAIN = frozenset({"content", "role"})
+_SIMPLE = frozenset({"index", "delta", "finish_reason"})
 _LAST = {"model": "model_name", "id": "id", "system_fingerprint": "system_fingerprint", "service_tier": "service_tier"}
 
 
-def _chunk(delta: Mapping[str, Any]) -> AIMessageChunk | None:
-    """A piece of the answer; None if it is empty. Call fragments without an index are numbered by their place."""
-    content = delta.get("content")
-    calls = delta.get("tool_calls")
-    extra = None
-    for key, value in delta.items():
-        if value is not None and key not in _MESSAGE_FIELDS:
-            extra = extra or {}
-            extra[key] = value
-    if not content and not calls and not extra:
-        return None
-    return AIMessageChunk(
-        content or "",
-        tool_call_chunks=[_fragment(call, place) for place, call in enumerate(calls)] if calls else None,
-        additional_kwargs=extra,
-    )
+def joined_details(pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Pieces of a model's thoughts, as OpenRouter streams them, put together: those of one kind and place are one."""
+    found: list[dict[str, Any]] = []
+    for piece in pieces:
+        last = found[-1] if found else {}
+        if (
+            last
+            and all(last.get(key) == piece.get(key) for key in ("type", "index"))
+            and piece.get("index") is not None
+        ):
+            for key, value in piece.items():
+                joins = key in ("text", "summary", "data") and isinstance(last.get(key), str) and isinstance(value, str)
+                last[key] = last[key] + value if joins else value if value is not None else last.get(key)
+        else:
+            found.append(dict(piece))
+    return found
 
 
 def _fragment(call: Mapping[str, Any], place: int | None) -> Any:

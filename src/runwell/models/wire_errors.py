@@ -92,7 +92,7 @@ def error_from_wire(
             **details,
         )
     if code in ("content_filter", "content_policy_violation"):
-        return ModelRefusalError(told, **details)
+        return ModelRefusalError(told + _filtered(said), **details)
     if status in (401, 403):
         return ModelAuthenticationError(told, hint="Check the key, and what it may be used for.", **details)
     if status == 404:
@@ -107,6 +107,16 @@ def error_from_wire(
     if status is not None and 400 <= status < 500:
         return ModelBadRequest(told, **details)
     return ModelError(told, **details)
+
+
+def _filtered(said: Mapping[str, Any]) -> str:
+    """What a filter of Azure's found, in words."""
+    inside = said.get("innererror")
+    found = inside.get("content_filter_result") if isinstance(inside, Mapping) else None
+    if not isinstance(found, Mapping):
+        return ""
+    names = [name for name, each in found.items() if isinstance(each, Mapping) and each.get("filtered")]
+    return f" (filtered: {', '.join(names)})" if names else ""
 
 
 def _over(said: Mapping[str, Any], message: str) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
-from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire
+from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.responses_stream import ResponseReader, failure_in
@@ -99,6 +99,10 @@ class ChatOpenAI(StainlessModel):
         "stop_sequences": "stop",
     }
 
+    known_as: ClassVar[str] = ""
+    """The provider whose models' profiles are its own, if another."""
+    thoughts: ClassVar[str] = "reasoning_content"
+    """The field of an answer that holds what the model thought, where the server tells it."""
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
     media_in_results: ClassVar[str] = "in a user's message after it"
 
@@ -115,25 +119,33 @@ class ChatOpenAI(StainlessModel):
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
-        at_openai = self.base_url == self.default_base_url
-        if at_openai:  # account settings, which say nothing to other servers and are not their business
+        if self.base_url == ChatOpenAI.default_base_url:  # account settings, which are no other server's business
             self.organization = self.organization or os.environ.get("OPENAI_ORG_ID")
             self.project = self.project or os.environ.get("OPENAI_PROJECT_ID")
-        self._max_tokens_name = "max_completion_tokens" if at_openai else "max_tokens"
+        self._max_tokens_name = "max_completion_tokens" if self._at_openai else "max_tokens"
         if self.profile is None:
-            self.profile = profile_of(self.provider, self.model) if at_openai else None
+            self.profile = profile_of(self.known_as or self.provider, self.model) if self._at_openai else None
         check_settings(self)
+
+    @property
+    def _at_openai(self) -> bool:
+        """Whether the server is OpenAI's, whose rules are known, and not one that is like it."""
+        return self.base_url == self.default_base_url
+
+    @property
+    def _sent_model(self) -> str:
+        return self.model
 
     @property
     def server_side_tools(self) -> frozenset[str]:
         """Types of tools that this model's provider runs: dicts of these may be given to `create_agent`."""
-        at_openai = self.base_url == self.default_base_url
-        return SERVED if self.use_responses_api or (self.use_responses_api is None and at_openai) else frozenset()
+        served = self.use_responses_api or (self.use_responses_api is None and self._at_openai)
+        return SERVED if served else frozenset()
 
     # -- the request
 
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
-        if self.base_url == ChatOpenAI.default_base_url and isinstance(definition.get("function"), Mapping):
+        if self._at_openai and isinstance(definition.get("function"), Mapping):
             from runwell.schemas.dialects import convert_to_openai_function
 
             convert_to_openai_function(definition)
@@ -148,7 +160,7 @@ class ChatOpenAI(StainlessModel):
             if asked is not None:
                 kwargs = {**kwargs, "response_format": _response_format(asked)}
             return responses_body(self, messages, stop, kwargs, stream), options
-        body: dict[str, Any] = {"model": self.model, "messages": messages_to_wire(messages)}
+        body: dict[str, Any] = {"model": self._sent_model, "messages": self._wire(messages)}
         for name in _PASSED:
             value = getattr(self, name)
             if value is not None:
@@ -176,6 +188,10 @@ class ChatOpenAI(StainlessModel):
         body.update(self.extra_body)
         body.update(kwargs.get("extra_body") or {})
         return body, options
+
+    def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
+        """The messages as the server takes them."""
+        return messages_to_wire(messages, strictly=self._at_openai)
 
     def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What the SDK is told about sending a request."""
@@ -219,15 +235,15 @@ class ChatOpenAI(StainlessModel):
     def _reader(self, request: Any) -> Any:
         if "input" in request[0]:
             return ResponseReader(may_say_more(request[0]), self.base_url or "")
-        return ChunkReader()
+        return ChunkReader(self.thoughts)
 
     def _read(self, answer: Mapping[str, Any], headers: Mapping[str, str], request: Any) -> ChatResult:
         if "input" in request[0]:
             return self._read_response(answer, headers, request)
         generations = []
         for choice in answer["choices"]:
-            message = message_from_wire(choice["message"], answer.get("usage"))
-            message.response_metadata = _metadata(answer, choice, headers.get("x-request-id"))
+            message = message_from_wire(choice["message"], answer.get("usage"), thoughts=self.thoughts)
+            message.response_metadata = metadata_from_wire(answer, choice, headers.get("x-request-id"))
             generations.append(ChatGeneration(message))
         return ChatResult(generations, {"model_name": answer.get("model"), "token_usage": answer.get("usage")})
 
@@ -239,19 +255,6 @@ class ChatOpenAI(StainlessModel):
             message.response_metadata["request_id"] = headers["x-request-id"]
         usage = {"model_name": answer.get("model"), "token_usage": answer.get("usage")}
         return ChatResult([ChatGeneration(message)], usage)
-
-
-def _metadata(answer: Mapping[str, Any], choice: Mapping[str, Any], request_id: str | None) -> dict[str, Any]:
-    metadata = {
-        "finish_reason": choice.get("finish_reason"),
-        "model_name": answer.get("model"),
-        "id": answer.get("id"),
-        "system_fingerprint": answer.get("system_fingerprint"),
-        "service_tier": answer.get("service_tier"),
-        "logprobs": choice.get("logprobs"),
-        "request_id": request_id,
-    }
-    return {name: value for name, value in metadata.items() if value is not None}
 
 
 def _response_format(asked: Any) -> Any:

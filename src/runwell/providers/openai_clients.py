@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from runwell.providers.clients import Clients, overruled_headers
 
-__all__ = ["OpenAIClients"]
+__all__ = ["OpenAIClients", "client_settings", "direct", "key_source"]
 
 
 class OpenAIClients(Clients):
@@ -19,19 +19,20 @@ class OpenAIClients(Clients):
     def make(self, model: Any) -> Any:
         from openai import OpenAI
 
-        return _direct(OpenAI(http_client=model.http_client, **_settings(model)), model)
+        return direct(OpenAI(http_client=model.http_client, **client_settings(model)), model)
 
     def make_async(self, model: Any) -> Any:
         from openai import AsyncOpenAI
 
-        return _direct(AsyncOpenAI(http_client=model.http_async_client, **_settings(model, aio=True)), model)
+        return direct(AsyncOpenAI(http_client=model.http_async_client, **client_settings(model, aio=True)), model)
 
 
-def _settings(model: Any, *, aio: bool = False) -> dict[str, Any]:
+def client_settings(model: Any, *, aio: bool = False) -> dict[str, Any]:
+    """What both of the SDK's clients are made with."""
     from openai import Omit
 
     key = model.api_key
-    key = key.get_secret_value() if isinstance(key, SecretStr) else _key_source(key, aio)
+    key = key.get_secret_value() if isinstance(key, SecretStr) else key_source(key, aio)
     return {
         "api_key": key,
         "admin_api_key": "",  # otherwise read from the environment
@@ -44,7 +45,7 @@ def _settings(model: Any, *, aio: bool = False) -> dict[str, Any]:
     }
 
 
-def _key_source(give: Any, aio: bool) -> Any:
+def key_source(give: Any, aio: bool) -> Any:
     """A function that gives the key, in the colour the client awaits."""
     from runwell.drivers.aio import call_async
     from runwell.drivers.colour import callee
@@ -60,7 +61,7 @@ def _key_source(give: Any, aio: bool) -> Any:
     return key
 
 
-def _direct(client: Any, model: Any) -> Any:
+def direct(client: Any, model: Any) -> Any:
     """Only what the program says, not what the environment adds, identifies the account."""
     client.organization = model.organization
     client.project = model.project

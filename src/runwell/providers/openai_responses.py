@@ -45,7 +45,7 @@ def asks_for_responses(model: Any, kwargs: Mapping[str, Any]) -> bool:
         return True
     if not _OWN.isdisjoint(model.model_kwargs):
         return True
-    if model.base_url != model.default_base_url:
+    if not model._at_openai:
         return False  # another server's tools are written as it likes them
     return any(map(_is_served, kwargs.get("tools") or ())) or bool(_ONLY_HERE.search(model.model))
 
@@ -66,7 +66,7 @@ def responses_body(
 ) -> dict[str, Any]:
     """The request's body. Raises UnsupportedByProvider for what this API has no place for."""
     asked = _asked(model, stop, kwargs)
-    body: dict[str, Any] = {"model": model.model}
+    body: dict[str, Any] = {"model": model._sent_model}
     if model.use_previous_response_id and not asked.get("previous_response_id") and not asked.get("conversation"):
         messages, added = _since_last(messages, model.provider)
         body |= added

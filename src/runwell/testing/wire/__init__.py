@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
     from runwell.testing.wire.bedrock import BedrockDialect
+    from runwell.testing.wire.azure import AzureOpenAIDialect
     from runwell.testing.wire.cohere import CohereDialect
     from runwell.testing.wire.google import GoogleDialect
     from runwell.testing.wire.mistral import MistralDialect
@@ -20,6 +21,7 @@ _HOME = {
     "AnthropicDialect": "runwell.testing.wire.anthropic",
     "Asked": "runwell.testing.wire.said",
     "BedrockDialect": "runwell.testing.wire.bedrock",
+    "AzureOpenAIDialect": "runwell.testing.wire.azure",
     "Call": "runwell.testing.wire.said",
     "CohereDialect": "runwell.testing.wire.cohere",
     "GoogleDialect": "runwell.testing.wire.google",
@@ -36,6 +38,7 @@ __all__ = [
     "AnthropicDialect",
     "Asked",
     "BedrockDialect",
+    "AzureOpenAIDialect",
     "Call",
     "CohereDialect",
     "GoogleDialect",

@@ -105,6 +105,10 @@ class WireDialect:
         """What a request (its `path`, `headers` and `body`) asks for."""
         raise NotImplementedError
 
+    def refusal(self, request: Mapping[str, Any]) -> tuple[int, Any] | None:
+        """Status and body for a request that the vendor would refuse before reading it: a wrong address, no key."""
+        return None
+
     def too_long(self, size: int, limit: int) -> tuple[int, dict[str, Any]]:
         """The status and body for a conversation of `size` tokens where `limit` fit."""
         return 400, self.error(400, f"prompt is too long: {size} tokens > {limit} maximum")

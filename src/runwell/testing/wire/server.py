@@ -128,8 +128,11 @@ class WireServer:
         got = {"path": handler.path, "headers": headers, "body": json.loads(body)}
         vars(handler)["got"] = got  # others may come meanwhile
         self.requests.append(got)
+        refused = self.dialect.refusal(self.requests[-1])
         try:
-            if self.script:
+            if refused is not None:
+                self._whole(refused[1], refused[0])(handler)
+            elif self.script:
                 self.script.pop(0)(handler)
             else:
                 self._whole({"error": {"message": "the script of this test has ended"}}, 500)(handler)

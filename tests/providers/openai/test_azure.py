@@ -1,0 +1,166 @@
+"""OpenAI's models in a resource of Azure's: where requests go, who pays, what the filters found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runwell.errors import InvalidConfig, InvalidInput, MissingApiKey, ModelRefusalError
+from runwell.models import init_chat_model
+from runwell.models.retry import RetryPolicy
+from runwell.providers.azure_openai import AzureChatOpenAI
+from runwell.testing.chat_models import ChatModelSuite
+from runwell.testing.chat_wire import Colour
+from runwell.testing.wire import AzureOpenAIDialect, WireServer
+
+KEY = "az-test-0123456789-secret"
+NAMES = ("API_KEY", "AD_TOKEN", "ENDPOINT")
+
+
+class TestAzure(ChatModelSuite):
+    dialect = AzureOpenAIDialect()
+    ambient = ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL")
+
+    def make_model(self, base_url: str, **settings: Any) -> AzureChatOpenAI:
+        endpoint = base_url.removesuffix("/openai/v1")
+        return AzureChatOpenAI(model="m", api_key=self.key, azure_endpoint=endpoint, **settings)
+
+
+class TestAzureOfAVersion(ChatModelSuite):
+    """The address of a deployment, in a version of the API."""
+
+    dialect = AzureOpenAIDialect()
+
+    def make_model(self, base_url: str, **settings: Any) -> AzureChatOpenAI:
+        return AzureChatOpenAI(
+            azure_deployment="m",
+            api_version="2024-10-21",
+            azure_ad_token=self.key,
+            azure_endpoint=base_url.removesuffix("/openai/v1"),
+            **settings,
+        )
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    for name in NAMES:
+        monkeypatch.delenv(f"AZURE_OPENAI_{name}", raising=False)
+    for name in ("OPENAI_API_VERSION", "OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    with WireServer(AzureOpenAIDialect()) as server:
+        yield server
+
+
+@pytest.fixture
+def endpoint(wire: WireServer) -> str:
+    return wire.base_url.removesuffix("/openai/v1")
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> Colour:
+    return Colour(request.param)
+
+
+def model(endpoint: str, **given: Any) -> AzureChatOpenAI:
+    class QuickRetries(AzureChatOpenAI):
+        retry_policy = RetryPolicy(first_s=0.001)
+
+    return QuickRetries(**{"azure_endpoint": endpoint, "azure_deployment": "my-gpt", **given})
+
+
+@pytest.mark.parametrize(
+    ("version", "responses", "path"),
+    [
+        (None, False, "/openai/v1/chat/completions"),
+        (None, True, "/openai/v1/responses"),
+        ("2024-10-21", False, "/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21"),
+        ("2025-04-01-preview", True, "/openai/responses?api-version=2025-04-01-preview"),
+    ],
+)
+def test_where_requests_go(
+    wire: WireServer, endpoint: str, colour: Colour, version: str | None, responses: bool, path: str
+) -> None:
+    azure = model(endpoint, api_key=KEY, api_version=version, use_responses_api=responses, model="gpt-4o")
+    body: dict[str, Any] = {"id": "resp_1", "object": "response", "status": "completed", "output": [{"type": "x"}]}
+    if responses:
+        wire.json(body)
+    else:
+        wire.say("Hello.")
+    colour.invoke(azure, "Hi")
+    assert wire.last["path"] == path
+    assert wire.last["body"]["model"] == "my-gpt"
+    assert wire.last["headers"]["api-key"] == KEY
+    assert (azure.profile or {})["max_input_tokens"] == 128_000, "the profile is that of the model in the deployment"
+
+
+@pytest.mark.parametrize("version", [None, "2024-10-21"])
+def test_tokens_of_entra(wire: WireServer, endpoint: str, colour: Colour, version: str | None) -> None:
+    async def later() -> str:
+        return "tok-2"
+
+    for given in ({"azure_ad_token": "tok-1"}, {"azure_ad_token_provider": lambda: "tok-1"}):
+        wire.say("Hello.")
+        colour.invoke(model(endpoint, api_version=version, **given), "Hi")
+        assert wire.last["headers"]["authorization"] == "Bearer tok-1"
+        assert "api-key" not in wire.last["headers"]
+        assert "tok-1" not in repr(model(endpoint, **given))
+    wire.say("Hello.")
+    colour.invoke(model(endpoint, api_version=version, azure_ad_token_provider=later), "Hi")
+    assert wire.last["headers"]["authorization"] == "Bearer tok-2"
+
+
+def test_who_pays_is_said_once(wire: WireServer, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingApiKey, match="AZURE_OPENAI_API_KEY"):
+        model(endpoint)
+    with pytest.raises(InvalidConfig, match="api_key and azure_ad_token"):
+        model(endpoint, api_key="k", azure_ad_token="t")
+    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "env-token")
+    wire.say("Hello.")
+    model(endpoint).invoke("Hi")
+    assert wire.last["headers"]["authorization"] == "Bearer env-token"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "env-key")
+    wire.say("Hello.")
+    model(endpoint).invoke("Hi")
+    assert wire.last["headers"]["api-key"] == "env-key"
+    assert "env-token" not in str(wire.last["headers"])
+
+
+def test_a3_the_environment_reroutes_only_where_it_is_asked(
+    wire: WireServer, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A3"""
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", endpoint)
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    with pytest.raises(InvalidInput, match="address of a resource"):
+        AzureChatOpenAI(azure_deployment="d", api_key=KEY)
+    wire.say("Hello.")
+    AzureChatOpenAI(azure_deployment="d", api_key=KEY, azure_endpoint="env", api_version="env").invoke("Hi")
+    assert wire.last["path"] == "/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    with pytest.raises(InvalidConfig, match="both say"):
+        AzureChatOpenAI(azure_deployment="d", api_key=KEY, azure_endpoint=endpoint, base_url=endpoint)
+
+
+def test_what_the_filters_found(wire: WireServer, endpoint: str, colour: Colour) -> None:
+    for call in (colour.invoke, lambda *given: colour.whole(colour.stream(*given))):
+        wire.say("Hello.")
+        facts = call(model(endpoint, api_key=KEY), "Hi").response_metadata
+        assert facts["content_filter_results"]["hate"]["severity"] == "safe"
+        assert facts["prompt_filter_results"][0]["content_filter_results"]["violence"]["filtered"] is False
+        assert facts["model_provider"] == "azure_openai"
+    found = {"hate": {"filtered": True, "severity": "high"}, "violence": {"filtered": False, "severity": "safe"}}
+    error = {"code": "content_filter", "message": "The response was filtered.", "status": 400}
+    wire.json({"error": {**error, "innererror": {"content_filter_result": found}}}, 400)
+    with pytest.raises(ModelRefusalError, match="hate"):
+        colour.invoke(model(endpoint, api_key=KEY), "Hi")
+
+
+def test_names_that_programs_have(wire: WireServer) -> None:
+    azure = init_chat_model(
+        "azure_openai:gpt-4o", base_url=wire.base_url, openai_api_key=KEY, deployment_name="d", openai_api_version=None
+    )
+    assert isinstance(azure, AzureChatOpenAI)
+    wire.say("Hello.")
+    assert azure.invoke("Hi").text == "Hello."
+    assert wire.last["body"]["model"] == "d"
