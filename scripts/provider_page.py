@@ -7,10 +7,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from runwell.models.init import _OURS
+from runwell.models.init import _OPENAI_LIKE, _OURS
 from runwell.providers.vendor_model import VendorModel
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "providers.md"
+LIKE, LIKE_END = "<!-- servers like OpenAI: made by `make docs` -->\n", "<!-- end of the servers -->\n"
 BEGIN, END = "<!-- what each can do: made by `make docs` -->\n", "<!-- end -->\n"
 
 
@@ -38,7 +39,7 @@ def table() -> str:
                 for kind in kinds.values()
             ],
         ),
-        ("goes to", [kind.default_base_url for kind in kinds.values()]),
+        ("goes to", [kind.default_base_url or "`azure_endpoint`" for kind in kinds.values()]),
         ('`base_url="env"` reads', [f"`{kind.url_variable}`" for kind in kinds.values()]),
         ("`tool_choice`", [", ".join(kind.tool_choices) for kind in kinds.values()]),
         ("`parallel_tool_calls=False`", [bound(kind.turns_parallel_off) for kind in kinds.values()]),
@@ -54,6 +55,23 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def servers() -> str:
+    """The table of servers that speak OpenAI's API, a row for each."""
+    lines = ["| prefix, class | goes to | key from | thoughts go back | media | not taken |", f"|{' --- |' * 6}"]
+    for prefix, place in sorted(_OPENAI_LIKE.items()):
+        module, _, name = place.partition(":")
+        kind: Any = getattr(import_module(module), name)
+        key = f"`{kind.key_variable}`" + ("" if kind.needs_key else ", if any")
+        refused = [f"`{argument}`" for argument in kind.refuses]
+        refused += ["`parallel_tool_calls=False`"] if not kind.turns_parallel_off else []
+        refused += ["strict tools"] if not kind.strict_tools else []
+        refused += ["`json_schema`"] if "json_schema" not in kind.structured_methods else []
+        refused += ["a named `tool_choice`"] if "a name" not in kind.tool_choices else []
+        cells = [f"`{prefix}:` `{name}`", kind.default_base_url, key, kind.wants_thoughts]
+        lines.append(f"| {' | '.join([*cells, ', '.join(kind.media) or 'none', ', '.join(refused)])} |")
+    return "\n".join(lines) + "\n"
+
+
 def bound(can: bool) -> str:
     return "yes" if can else "refused when bound"
 
@@ -63,7 +81,10 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    text = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    before, _, rest = text.partition(LIKE)
+    _, _, after = rest.partition(LIKE_END)
+    return f"{before}{LIKE}\n{servers()}\n{LIKE_END}{after}"
 
 
 if __name__ == "__main__":

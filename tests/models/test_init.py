@@ -109,8 +109,8 @@ def test_a2_names_that_say_too_little(name: str) -> None:
 
 
 def test_a_provider_that_is_not_installed_is_named() -> None:
-    with pytest.raises(UnknownModel, match="'xai', which is not installed"):
-        init_chat_model("grok-5")
+    with pytest.raises(UnknownModel, match="'watsonx', which is not installed"):
+        init_chat_model("granite-5", model_provider="watsonx")
 
 
 def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

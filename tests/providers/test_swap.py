@@ -10,8 +10,10 @@ import pytest
 
 from runwell import create_agent, init_chat_model
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.models.init import _OPENAI_LIKE
 from runwell.testing.wire import (
     AnthropicDialect,
+    AzureOpenAIDialect,
     BedrockDialect,
     Call,
     CohereDialect,
@@ -27,6 +29,7 @@ from runwell.testing.wire import (
 DIALECTS: dict[str, WireDialect] = {
     "openai": OpenAIDialect(),
     "anthropic": AnthropicDialect(),
+    "azure_openai": AzureOpenAIDialect(),
     "ollama": OllamaDialect(),
     "mistralai": MistralDialect(),
     "cohere": CohereDialect(),
@@ -37,6 +40,7 @@ DIALECTS: dict[str, WireDialect] = {
 WIRES: dict[str, tuple[str, WireDialect, dict[str, Any]]] = {
     **{prefix: (prefix, dialect, {}) for prefix, dialect in DIALECTS.items()},
     "responses": ("openai", ResponsesDialect(), {"use_responses_api": True}),
+    **{prefix: (prefix, OpenAIDialect(), {}) for prefix in _OPENAI_LIKE},
 }
 """Name → prefix, dialect, further settings."""
 ROOT = Path(__file__).resolve().parents[2]

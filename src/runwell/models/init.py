@@ -34,10 +34,26 @@ _OURS: Final = {
 
 # Other prefixes that mean one of them.
 _ALSO: Final = {"bedrock": _OURS["bedrock_converse"]}
+# Servers of OpenAI's chat completions API.
+_OPENAI_LIKE: Final = {
+    prefix: f"runwell.providers.openai_like:{name}"
+    for prefix, name in {
+        "deepseek": "ChatDeepSeek",
+        "fireworks": "ChatFireworks",
+        "groq": "ChatGroq",
+        "llamacpp": "ChatLlamaServer",
+        "lmstudio": "ChatLMStudio",
+        "openrouter": "ChatOpenRouter",
+        "together": "ChatTogether",
+        "vllm": "ChatVLLM",
+        "xai": "ChatXAI",
+    }.items()
+}
 
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
     "bedrock": "runwell.providers.bedrock_embeddings:BedrockEmbeddings",
+    "azure_openai": "runwell.providers.azure_embeddings:AzureOpenAIEmbeddings",
     "cohere": "runwell.providers.cohere_embeddings:CohereEmbeddings",
     "google_genai": "runwell.providers.google_embeddings:GoogleGenerativeAIEmbeddings",
     "mistralai": "runwell.providers.mistral_embeddings:MistralAIEmbeddings",
@@ -68,7 +84,7 @@ _FAMILIES: Final = (
 _ANYBODY: Final = re.compile(
     r"(gpt-oss|llama|meta-llama|qwen|mistral|mixtral|gemma|phi|deepseek|smollm|granite|glm|kimi)", re.I
 )
-_OPEN_HOSTS: Final = ("local", "ollama", "openai")
+_OPEN_HOSTS: Final = ("local", "ollama", "vllm", "openai")
 _OLLAMA_TAG: Final = re.compile(r"[\w./-]+:(latest|[\w.-]*\d+(\.\d+)?[bm][\w.-]*)\Z", re.I)
 
 
@@ -77,7 +93,7 @@ def _providers(group: str = GROUP) -> dict[str, Any]:
     """Where each provider's class is: `"module:Class"` for ours, an entry point for others."""
     from importlib.metadata import entry_points
 
-    ours = {**_OURS, **_ALSO} if group == GROUP else _OUR_EMBEDDINGS
+    ours = {**_OURS, **_ALSO, **_OPENAI_LIKE} if group == GROUP else _OUR_EMBEDDINGS
     found: dict[str, Any] = dict(ours)
     for point in entry_points(group=group):
         if found.setdefault(point.name, point) is not point and point.value != ours.get(point.name):

@@ -228,6 +228,7 @@ def metadata_from_wire(
         "request_id": request_id,
         **{name: choice.get(name) or None for name in _ABOUT_CHOICE},
         **{name: answer.get(name) or None for name in _ABOUT_ANSWER},
+        "cost": (answer.get("usage") or {}).get("cost"),
     }
     return {name: value for name, value in metadata.items() if value is not None}
 
@@ -274,6 +275,9 @@ class ChunkReader:
         self._tell(choice, _ABOUT_CHOICE)
         if choice.get("finish_reason"):
             self._metadata["finish_reason"] = choice["finish_reason"]
+            told = event.get("x_groq")
+            if told and told.get("usage"):
+                self._usage = told["usage"]
             self._tell(event, _ABOUT_ANSWER)
             for key, name in _LAST.items():
                 if event.get(key) is not None:
@@ -310,6 +314,8 @@ class ChunkReader:
         if "finish_reason" not in self._metadata:
             raise ModelConnectionError(f"{who} ended the stream before the answer was complete.")
         usage = usage_from_wire(self._usage) if self._usage else None
+        if usage and self._usage and self._usage.get("cost") is not None:
+            self._metadata["cost"] = self._usage["cost"]
         return ChatGenerationChunk(
             AIMessageChunk(
                 "",
@@ -367,7 +373,8 @@ def usage_from_wire(usage: Mapping[str, Any]) -> UsageMetadata:
         "total_tokens": usage.get("total_tokens") or given + made,
     }
     told = usage.get("prompt_tokens_details") or {}
-    into = {"audio": told.get("audio_tokens"), "cache_read": told.get("cached_tokens")}
+    cached = told.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    into = {"audio": told.get("audio_tokens"), "cache_read": cached}
     if any(value is not None for value in into.values()):
         result["input_token_details"] = {k: v for k, v in into.items() if v is not None}  # type: ignore[typeddict-item]
     told = usage.get("completion_tokens_details") or {}

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from runwell.errors import InvalidConfig, InvalidInput, MissingApiKey
 from runwell.providers.clients import Clients
 from runwell.providers.openai import ChatOpenAI
-from runwell.providers.openai_clients import OpenAIClients, client_settings, direct, key_source
+from runwell.providers.openai_clients import OpenAIClients, client_settings, direct
 
 __all__ = ["AzureChatOpenAI"]
 
@@ -55,7 +55,7 @@ class AzureChatOpenAI(ChatOpenAI):
     base URL.
 
     One of `api_key`, `azure_ad_token` and `azure_ad_token_provider`, a function of either colour that gives a token,
-    says who pays; without any AZURE_OPENAI_API_KEY is read, then AZURE_OPENAI_AD_TOKEN. All else is as for `ChatOpenAI`.
+    says who pays; without any AZURE_OPENAI_API_KEY is read, then AZURE_OPENAI_AD_TOKEN. All else as for `ChatOpenAI`.
     What Azure's filters found is in `response_metadata` as `prompt_filter_results` and `content_filter_results`.
     """
 

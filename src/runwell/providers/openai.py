@@ -25,9 +25,9 @@ from runwell.providers.openai_responses import (
 )
 from runwell.providers.stainless import StainlessModel
 
-__all__ = ["ChatOpenAI"]
+__all__ = ["PASSED", "ChatOpenAI"]
 
-_PASSED = (
+PASSED = (
     "temperature",
     "top_p",
     "seed",
@@ -99,6 +99,9 @@ class ChatOpenAI(StainlessModel):
         "stop_sequences": "stop",
     }
 
+    chooses_api: ClassVar[bool] = True
+    """Whether what is asked for decides between the two APIs, where `use_responses_api` does not."""
+    passed: ClassVar[tuple[str, ...]] = PASSED
     known_as: ClassVar[str] = ""
     """The provider whose models' profiles are its own, if another."""
     thoughts: ClassVar[str] = "reasoning_content"
@@ -161,7 +164,7 @@ class ChatOpenAI(StainlessModel):
                 kwargs = {**kwargs, "response_format": _response_format(asked)}
             return responses_body(self, messages, stop, kwargs, stream), options
         body: dict[str, Any] = {"model": self._sent_model, "messages": self._wire(messages)}
-        for name in _PASSED:
+        for name in self.passed:
             value = getattr(self, name)
             if value is not None:
                 body[name] = value

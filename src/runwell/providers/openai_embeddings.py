@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from json import loads
 from typing import Any, ClassVar
 
-from runwell.errors import OutsideError
+from runwell.errors import InvalidInput, OutsideError
 from runwell.models.retry import RetryPolicy
 from runwell.ports.embeddings import Embeddings
 from runwell.providers.openai import ChatOpenAI
@@ -39,6 +39,11 @@ class OpenAIEmbeddings(KeywordFields, Embeddings):
     http_client: Any = None
     http_async_client: Any = None
 
+    _shared: ClassVar[tuple[str, ...]] = (
+        *("model", "api_key", "base_url", "organization", "project", "timeout", "default_headers"),
+        *("default_query", "http_client", "http_async_client"),
+    )
+    """What the account is made with."""
     _aliases: ClassVar[dict[str, str]] = {
         "openai_api_key": "api_key",
         "openai_api_base": "base_url",
@@ -46,13 +51,16 @@ class OpenAIEmbeddings(KeywordFields, Embeddings):
     }
 
     def model_post_init(self, context: Any) -> None:
-        shared = (
-            *("model", "api_key", "base_url", "organization", "project", "timeout", "default_headers"),
-            *("default_query", "http_client", "http_async_client"),
-        )
-        self._account = ChatOpenAI(**{name: getattr(self, name) for name in shared})  # its clients, key and errors
+        if type(self.chunk_size) is not int or self.chunk_size < 1:
+            raise InvalidInput(f"chunk_size is how many texts go in a request; got {self.chunk_size!r}.")
+        shared = {name: getattr(self, name) for name in self._shared}
+        self._account = self._account_class(**shared)  # its clients, key and errors
         self.api_key, self.base_url = self._account.api_key, self._account.base_url
         self._policy = RetryPolicy()
+
+    @property
+    def _account_class(self) -> type[ChatOpenAI]:
+        return ChatOpenAI
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return [vector for body in self._bodies(texts) for vector in self._embedded(body)]
@@ -61,8 +69,13 @@ class OpenAIEmbeddings(KeywordFields, Embeddings):
         return [vector for body in self._bodies(texts) for vector in await self._aembedded(body)]
 
     def _bodies(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        if isinstance(texts, str):
+            raise InvalidInput(f"embed_documents takes a list of texts; got the text {texts!r:.60}.")
         texts = list(texts)
-        shared: dict[str, Any] = {"model": self.model, "encoding_format": "float", **self.model_kwargs}
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InvalidInput(f"Text {place} to embed is no text: {text!r:.100}.")
+        shared: dict[str, Any] = {"model": self._account._sent_model, "encoding_format": "float", **self.model_kwargs}
         if self.dimensions is not None:
             shared["dimensions"] = self.dimensions
         starts = range(0, len(texts), self.chunk_size)
@@ -101,8 +114,7 @@ class OpenAIEmbeddings(KeywordFields, Embeddings):
     def _sending(self) -> dict[str, Any]:
         import httpx2
 
-        options = {"security": {"bearer_auth": True}, "timeout": self._account._timeout_of(None)}
-        return {"cast_to": httpx2.Response, "options": options}
+        return {"cast_to": httpx2.Response, "options": self._account._options({})}
 
     def _vectors(self, response: Any, wanted: int) -> list[Vector]:
         """The vectors in the order of the texts, whatever order the server gives them in."""

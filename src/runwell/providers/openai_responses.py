@@ -39,6 +39,8 @@ def asks_for_responses(model: Any, kwargs: Mapping[str, Any]) -> bool:
     """Whether a call goes to the Responses API: as said, else if it asks for something that only this API has."""
     if model.use_responses_api is not None:
         return bool(model.use_responses_api)
+    if not model.chooses_api:
+        return False
     if model.reasoning is not None or model.include or model.truncation or model.use_previous_response_id:
         return True
     if any(name in _OWN and kwargs[name] is not None for name in kwargs):
@@ -128,11 +130,11 @@ def check_settings(model: Any) -> None:
             "use_previous_response_id=True goes on from answers that OpenAI keeps, and store=False has it keep none.",
             hint="Leave one of them out.",
         )
-    if model.use_responses_api is False:
+    if model.use_responses_api is False or not (model.chooses_api or model.use_responses_api):
         for name in ("reasoning", "include", "truncation", "use_previous_response_id"):
-            if getattr(model, name):
+            if getattr(model, name) and name not in model.passed:
                 raise InvalidConfig(
-                    f"{name} is the Responses API's, and use_responses_api is False.",
+                    f"{name} is the Responses API's, and this model speaks chat completions.",
                     hint='reasoning_effort="low" is what chat completions take.' if name == "reasoning" else None,
                 )
 

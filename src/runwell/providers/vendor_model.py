@@ -294,7 +294,7 @@ class VendorModel(BaseChatModel):
     def _safe(self, error: Exception) -> Exception:
         """What it says holds no key, even where a server echoes the one it was sent."""
         for secret in self._not_to_show():
-            if isinstance(error, ModelError) and secret in error.message:
+            if secret != "none" and isinstance(error, ModelError) and secret in error.message:
                 error.message = error.message.replace(secret, "**********")
                 error.args = (error.message,)
         return error

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from runwell.errors import InvalidConfig, InvalidInput, MissingApiKey, ModelRefusalError
-from runwell.models import init_chat_model
+from runwell.models import init_chat_model, init_embeddings
 from runwell.models.retry import RetryPolicy
+from runwell.providers.azure_embeddings import AzureOpenAIEmbeddings
 from runwell.providers.azure_openai import AzureChatOpenAI
 from runwell.testing.chat_models import ChatModelSuite
 from runwell.testing.chat_wire import Colour
+from runwell.testing.embeddings import EmbeddingsSuite
 from runwell.testing.wire import AzureOpenAIDialect, WireServer
 
 KEY = "az-test-0123456789-secret"
@@ -41,6 +43,54 @@ class TestAzureOfAVersion(ChatModelSuite):
             azure_endpoint=base_url.removesuffix("/openai/v1"),
             **settings,
         )
+
+
+class TestAzureEmbeddings(EmbeddingsSuite):
+    def setup_method(self) -> None:
+        self.wire = WireServer(AzureOpenAIDialect())
+
+    def teardown_method(self) -> None:
+        self.wire.close()
+
+    def make_embeddings(self) -> AzureOpenAIEmbeddings:
+        class Vectors(list[Any]):
+            """A script that never ends: to each text a vector of its length."""
+
+            def __bool__(self) -> bool:
+                return True
+
+            def pop(self, place: Any = -1) -> Any:
+                return lambda handler: wire._whole(answer(wire.last["body"]["input"]))(handler)
+
+        def answer(texts: list[str]) -> dict[str, Any]:
+            return {"data": [{"index": n, "embedding": [float(len(text)), 1.0]} for n, text in enumerate(texts)]}
+
+        wire = self.wire
+        wire.script = Vectors()
+        root = wire.base_url.removesuffix("/openai/v1")
+        return AzureOpenAIEmbeddings(
+            azure_deployment="embed", api_key=KEY, azure_endpoint=root, api_version="2024-10-21"
+        )
+
+    def test_where_they_go(self) -> None:
+        assert self.make_embeddings().embed_query("abc") == [3.0, 1.0]
+        assert self.wire.last["path"] == "/openai/deployments/embed/embeddings?api-version=2024-10-21"
+        assert self.wire.last["body"]["model"] == "embed"
+        assert self.wire.last["headers"]["api-key"] == KEY
+        assert KEY not in repr(self.make_embeddings())
+
+    def test_a_text_where_a_list_belongs(self) -> None:
+        with pytest.raises(InvalidInput, match="list of texts"):
+            self.make_embeddings().embed_documents("abc")
+        with pytest.raises(InvalidInput, match="Text 1"):
+            self.make_embeddings().embed_documents(["a", 2])  # type: ignore[list-item]
+        assert self.wire.requests == []
+
+    def test_by_name(self) -> None:
+        made = init_embeddings("azure_openai:embed", base_url=self.wire.base_url, api_key=KEY)
+        self.make_embeddings()
+        assert made.embed_query("ab") == [2.0, 1.0]
+        assert self.wire.last["path"] == "/openai/v1/embeddings"
 
 
 @pytest.fixture

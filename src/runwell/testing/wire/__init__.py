@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runwell.testing.wire.anthropic import AnthropicDialect
-    from runwell.testing.wire.bedrock import BedrockDialect
     from runwell.testing.wire.azure import AzureOpenAIDialect
+    from runwell.testing.wire.bedrock import BedrockDialect
     from runwell.testing.wire.cohere import CohereDialect
     from runwell.testing.wire.google import GoogleDialect
     from runwell.testing.wire.mistral import MistralDialect
