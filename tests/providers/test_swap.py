@@ -168,6 +168,23 @@ def test_a_conversation_that_openai_began_goes_on_with_any(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
+def test_a_plain_answer_that_google_signed_is_plain_to_all(name: str) -> None:
+    signatures = {"text": "c2ln", "x": "c2lnMg=="}
+    about = {"model_provider": "google_genai", "thought_signatures": signatures}
+    calls = [{"name": "add", "args": {"a": 1, "b": 2}, "id": "x"}]
+    answer = AIMessage("Let me see.", tool_calls=calls, response_metadata=about)
+    prefix, dialect, further = WIRES[name]
+    with WireServer(dialect) as wire:
+        wire.say("Yes.")
+        model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", **further)
+        model.invoke([HumanMessage("1 + 2?"), answer, ToolMessage("3", tool_call_id="x")])
+        body = str(wire.last["body"])
+    assert "Let me see." in body
+    for signature in signatures.values():
+        assert (signature in body) == prefix.startswith("google_")
+
+
+@pytest.mark.parametrize("name", WIRES)
 def test_what_google_signed_goes_back_to_google_alone(name: str) -> None:
     mark = {"google": {"thought_signature": "c2ln"}}
     ran: dict[str, Any] = {"google": {"part": "executableCode"}}

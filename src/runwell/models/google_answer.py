@@ -1,8 +1,8 @@
 """Answers as Gemini's API writes them, whole or in a stream, as messages.
 
-An answer that is one text, then calls, is a message with a text and `tool_calls`, as from any vendor. One that says
-more (thoughts, signatures, sources, pictures, code that Google ran) has blocks in `content`, each call at its place, so
-that all of it goes back with its signatures.
+An answer that is one text, then calls, is a message with a text and `tool_calls`, as from any vendor; their signatures
+stand in `response_metadata["thought_signatures"]`. One that says more (thoughts, sources, pictures, code that Google
+ran) has blocks in `content`, each call at its place, with its signature. All of it goes back as it came.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.messages.usage import UsageMetadata
 from runwell.models.google_errors import google_error
-from runwell.models.google_parts import block_of_part, google_extras
+from runwell.models.google_parts import SIGNATURES, block_of_part, google_extras
 from runwell.models.google_sources import sources
 from runwell.models.outputs import ChatGenerationChunk
 
@@ -72,7 +72,19 @@ class ChunkReader:
     `rich`: sources are told at the end, and must find the text a block. From then on they hold blocks.
     """
 
-    __slots__ = ("_calls", "_facts", "_index", "_made", "_open", "_rich", "_said", "_texts", "_usage", "_who")
+    __slots__ = (
+        "_calls",
+        "_facts",
+        "_index",
+        "_made",
+        "_open",
+        "_rich",
+        "_said",
+        "_signed",
+        "_texts",
+        "_usage",
+        "_who",
+    )
 
     def __init__(self, rich: bool = False, who: str = "") -> None:
         self._rich = rich
@@ -81,6 +93,7 @@ class ChunkReader:
         self._open = ""  # the kind of block that the next piece may belong to
         self._calls = 0
         self._made = 0
+        self._signed = False  # the plain text, which then is at its end
         self._texts: dict[int, list[str]] = {}  # what the text blocks say, for the places of sources
         self._said: dict[str, Any] = {}
         self._facts: dict[str, Any] = {}
@@ -115,16 +128,18 @@ class ChunkReader:
         if not signed and text is not None:
             if not text:
                 return None
-            self._rich = self._rich or bool(thought) or self._calls > 0
+            self._rich = not self._is_plain(thought)
             self._open_block("reasoning" if thought else "text")
             if not thought:
                 self._texts.setdefault(self._index, []).append(text)
             if not self._rich:
                 return AIMessageChunk(text)
             return AIMessageChunk([{**block_of_part(part, ""), "index": self._index}])
+        if (text or (text is not None and self._open == "text")) and self._is_plain(thought):
+            return self._end_text(text, part["thoughtSignature"])
         self._rich = True
         self._open_block("")
-        if text:
+        if text and not thought:
             self._texts[self._index] = [text]
         if "executableCode" in part or "toolCall" in part:
             self._made += 1  # which its result shares
@@ -132,6 +147,18 @@ class ChunkReader:
         if "inlineData" in part:  # a model's own picture, which others' histories have no place for
             block["extras"] = {"google": {**google_extras(block), "part": "inlineData"}}
         return AIMessageChunk([{**block, "index": self._index}])
+
+    def _is_plain(self, thought: Any) -> bool:
+        return not (self._rich or thought or self._calls or self._signed)
+
+    def _end_text(self, text: str, signature: str) -> AIMessageChunk:
+        """The last piece of a plain text, which is signed."""
+        alone = self._open != "text" and bool(text)
+        self._open_block("text")
+        self._open, self._signed = "", True
+        self._texts.setdefault(self._index, []).append(text)
+        place = "text" if alone else "after_text"
+        return AIMessageChunk(text, response_metadata={SIGNATURES: {place: signature}})
 
     def _open_block(self, kind: str) -> None:
         """Pieces of one kind that follow one another are one block; what is signed stands alone."""
@@ -150,9 +177,9 @@ class ChunkReader:
                 index=self._index,
             )
         )
-        self._rich = self._rich or bool(signature)
         if not self._rich:
-            return AIMessageChunk("", tool_call_chunks=[fragment])
+            signed = {SIGNATURES: {fragment["id"]: signature}} if signature else None
+            return AIMessageChunk("", tool_call_chunks=[fragment], response_metadata=signed)
         if signature:
             fragment["extras"] = {"google": {"thought_signature": signature}}
         return AIMessageChunk([fragment])

@@ -15,6 +15,7 @@ from runwell.messages.calls import json_text
 from runwell.messages.normal import standard_block
 
 __all__ = [
+    "SIGNATURES",
     "UNSIGNED",
     "block_of_part",
     "google_extras",
@@ -22,6 +23,10 @@ __all__ = [
     "part_of_answer",
     "signature_of",
 ]
+
+SIGNATURES = "thought_signatures"
+"""Where a message of plain content keeps them, in `response_metadata`: "text" for the text's own, "after_text" for one
+that followed it, the call's id for a call's."""
 
 UNSIGNED = "skip_thought_signature_validator"
 """What the API takes for the signature of a call that no model of its own made."""

@@ -13,7 +13,7 @@ from runwell.messages.calls import json_text, tool_call
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.models.foreign import readable_by
-from runwell.models.google_parts import UNSIGNED, block_of_part, part_of, part_of_answer, signature_of
+from runwell.models.google_parts import SIGNATURES, UNSIGNED, block_of_part, part_of, part_of_answer, signature_of
 
 __all__ = ["messages_from_wire", "messages_to_wire"]
 
@@ -125,19 +125,25 @@ def _result_parts(content: Any) -> tuple[Any, list[Part]]:
 def _answer(message: Any, names: dict[str, str], newer: bool) -> list[Part]:
     """The parts of an answer. What its `tool_calls` say goes: a call changed or dropped there is so on the wire."""
     content = message.content
-    calls = {call["id"]: call for call in getattr(message, "tool_calls", ())}
+    blocks = [content] if isinstance(content, str) else readable_by("google", content)
+    signatures = message.response_metadata.get(SIGNATURES) or {}
     parts: list[Part] = []
-    for block in [content] if isinstance(content, str) else readable_by("google", content):
+    if blocks and isinstance(blocks[0], str):
+        parts = _plain(blocks[0], signatures)
+        blocks = blocks[1:]
+    calls = list(getattr(message, "tool_calls", ()))
+    for block in blocks:
         if isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use", "function_call"):
             standard: Any = standard_block(block)
-            call = calls.pop(standard.get("id"), None)
+            call = next((each for each in calls if each["id"] == standard.get("id")), None)
             if call is not None:
-                parts.append(_call(call, names, signature_of(standard)))
+                calls.remove(call)
+                parts.append(_call(call, names, signature_of(standard) or _signed(signatures, call["id"])))
         else:
             part = part_of_answer(block)
             if part is not None:
                 parts.append(part)
-    parts += [_call(call, names, {}) for call in calls.values()]
+    parts += [_call(call, names, _signed(signatures, call["id"])) for call in calls]
     # A call that could not be read: what is said of it is in the result that follows, which needs a call to answer.
     for call in getattr(message, "invalid_tool_calls", ()):
         said = {"malformed_arguments": call["args"]} if call["args"] else {}
@@ -147,6 +153,19 @@ def _answer(message: Any, names: dict[str, str], newer: bool) -> list[Part]:
         if first is not None:
             first.setdefault("thoughtSignature", UNSIGNED)
     return parts
+
+
+def _plain(text: str, signatures: Mapping[str, str]) -> list[Part]:
+    """A plain text with the signatures that stand apart from it."""
+    parts: list[Part] = [{"text": text, **_signed(signatures, "text")}] if text else []
+    if signatures.get("after_text"):
+        parts.append({"text": "", **_signed(signatures, "after_text")})
+    return parts
+
+
+def _signed(signatures: Mapping[str, str], place: str | None) -> Part:
+    signature = signatures.get(place or "")
+    return {"thoughtSignature": signature} if signature else {}
 
 
 def _call(call: Mapping[str, Any], names: dict[str, str], signature: Part) -> Part:
@@ -204,23 +223,35 @@ def _result(response: Mapping[str, Any]) -> ToolMessage:
 def _answered(parts: Sequence[Mapping[str, Any]]) -> AIMessage:
     calls: list[Any] = []
     content: list[Any] = []
-    rich = False
+    signatures: dict[str, str] = {}
     made = 0
+    plain = _plain_length(parts)
     for place, part in enumerate(parts):
         call = part.get("functionCall")
+        signature = part.get("thoughtSignature")
         if call is None:
             made += not ("codeExecutionResult" in part or "toolResponse" in part)
             content.append(block_of_part(part, f"server_{made}"))
-            rich = rich or place > 0 or part.keys() != {"text"}
+            if signature and place < plain:
+                signatures["text" if part["text"] else "after_text"] = signature
             continue
         found = tool_call(name=call["name"], args=call.get("args") or {}, id=call.get("id"))
         calls.append(found)
-        signature = part.get("thoughtSignature")
-        if signature and signature != UNSIGNED:
-            rich = True
-            content.append({**found, "extras": {"google": {"thought_signature": signature}}})
-        else:
+        if not signature or signature == UNSIGNED:
             content.append(found)
-    if not rich:
-        return AIMessage("".join(block["text"] for block in content if block["type"] == "text"), tool_calls=calls)
+        else:
+            signatures[found["id"] or ""] = signature
+            content.append({**found, "extras": {"google": {"thought_signature": signature}}})
+    if all("functionCall" in part for part in parts[plain:]):
+        text = parts[0]["text"] if plain else ""
+        return AIMessage(text, tool_calls=calls, response_metadata={SIGNATURES: signatures} if signatures else None)
     return AIMessage(content, tool_calls=calls)
+
+
+def _plain_length(parts: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the first parts are a plain text and its signature."""
+    if not parts or not parts[0].get("text") or not parts[0].keys() <= {"text", "thoughtSignature"}:
+        return 0
+    if "thoughtSignature" in parts[0] or len(parts) < 2:
+        return 1
+    return 2 if parts[1].get("text") == "" and parts[1].keys() == {"text", "thoughtSignature"} else 1

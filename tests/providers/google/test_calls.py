@@ -64,10 +64,33 @@ def test_thoughts_are_blocks_and_signatures_go_back(wire: Any, model: Any, call:
 def test_a_signature_in_a_last_empty_text_is_kept(wire: Any, model: Any, call: Any) -> None:
     wire.parts({"text": "Hel"}, {"text": "lo."}, {"text": "", "thoughtSignature": "c2ln"})
     answer = call(model(), "Hi")
-    assert answer.text == "Hello."
+    assert answer.content == "Hello."
     wire.parts({"text": "Yes."})
     call(model(), [HumanMessage("Hi"), answer, HumanMessage("And?")])
     assert wire.last["body"]["contents"][1]["parts"] == [{"text": "Hello."}, {"text": "", "thoughtSignature": "c2ln"}]
+
+
+def test_a_signed_answer_looks_as_any_vendors(wire: Any, model: Any, call: Any) -> None:
+    """A text and its calls: the signatures stand beside them, and go back at their places."""
+    parts = [
+        {"text": "Let me see.", "thoughtSignature": "dGV4dA=="},
+        {"functionCall": {"id": "c1", "name": "add", "args": {"a": 1, "b": 2}}, "thoughtSignature": "c2ln"},
+        {"functionCall": {"id": "c2", "name": "add", "args": {"a": 3, "b": 4}}},
+    ]
+    wire.parts(*parts)
+    bound = model().bind_tools([add])
+    answer = call(bound, "1 + 2, 3 + 4?")
+    assert answer.content == "Let me see."
+    assert [one["id"] for one in answer.tool_calls] == ["c1", "c2"]
+    edited = answer.model_copy(update={"tool_calls": [{**answer.tool_calls[0], "args": {"a": 9, "b": 9}}]})
+    for history, sent in (
+        (answer, parts),
+        (edited, [parts[0], {**parts[1], "functionCall": {"id": "c1", "name": "add", "args": {"a": 9, "b": 9}}}]),
+    ):
+        wire.parts({"text": "3 and 7."})
+        results = [ToolMessage("0", tool_call_id=one["id"]) for one in history.tool_calls]
+        call(bound, [HumanMessage("1 + 2, 3 + 4?"), history, *results])
+        assert wire.last["body"]["contents"][1]["parts"] == sent
 
 
 @pytest.mark.parametrize(

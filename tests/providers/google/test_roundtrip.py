@@ -112,10 +112,11 @@ def answers(draw: Any, first_id: int) -> AIMessage:
         {"name": draw(NAME), "args": draw(JSON), "id": f"call_{first_id}_{place}", "type": "tool_call"}
         for place in range(draw(st.integers(0 if form != "calls" else 1, 2)))
     ]
-    if form == "text":
-        return AIMessage(draw(TEXT), tool_calls=calls)
-    if form == "calls":
-        return AIMessage("", tool_calls=calls)
+    if form != "rich":
+        places = [*(call["id"] for call in calls), *draw(st.sampled_from([[], ["text"], ["after_text"]]))]
+        signatures = {place: draw(SIGNATURE) for place in places if form == "text" or place.startswith("call_")}
+        kept = {"thought_signatures": signatures} if signatures and draw(st.booleans()) else None
+        return AIMessage(draw(TEXT) if form == "text" else "", tool_calls=calls, response_metadata=kept)
     blocks: list[Any] = draw(st.sampled_from([[], code(True), code(False), search]))
     blocks = [*blocks, draw(reasoning), *draw(st.lists(st.one_of(text_block, signed_text, picture), max_size=3))]
     return AIMessage(blocks + [signed(call, draw(st.one_of(st.none(), SIGNATURE))) for call in calls])
@@ -143,6 +144,7 @@ def meaning(message: BaseMessage) -> Any:
         getattr(message, "tool_calls", None),
         getattr(message, "tool_call_id", None),
         getattr(message, "status", None),
+        message.response_metadata,
     )
 
 
