@@ -1,6 +1,19 @@
 """How much a tool's type hints and docstring are worth: one tool told in three ways, thirty requests, a table.
 
 python examples/tool_descriptions.py [MODEL] [REQUESTS]
+
+On the bundled model (four minutes on two quiet cores):
+
+| told | called | what | minutes | priority |
+| --- | --- | --- | --- | --- |
+| bare | 30 of 30 | 15 of 30 | 21 of 30 | 0 of 30 |
+| typed | 30 of 30 | 13 of 30 | 22 of 30 | 0 of 30 |
+| described | 30 of 30 | 20 of 30 | 24 of 30 | 15 of 30 |
+
+The model always calls: there is one tool, and every request is for it. Types alone change nothing. Where the allowed
+values are named, what is urgent is "high" each time (without them it is "urgent", which the tool does not know); what
+is not urgent is "high" or "low" too, never left alone. "An hour" is 60 minutes once the description says so, and "two
+hours" are still 2. A larger model will do better at all of it; measure yours.
 """
 
 from __future__ import annotations

@@ -129,6 +129,7 @@ def test_streaming(tmp_path: Path, environment: dict[str, str]) -> None:
         ("agent_with_tools.py", (), "120"),
         ("approval.py", ("ask",), "May delete_file("),
         ("streaming.py", (), "144"),
+        ("tool_descriptions.py", ("local:qwen2.5-coder-0.5b", "1"), "| described | 1 of 1 | "),
     ],
 )
 def test_on_the_bundled_model(name: str, arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from runwell.errors import ToolDefinitionError, UsageError
+from runwell.errors import ToolArgumentsError, ToolDefinitionError, UsageError
 from runwell.tools import (
     StructuredTool,
     create_schema_from_function,
@@ -225,9 +226,25 @@ def test_a_type_without_json_form_is_refused_naming_function_and_file() -> None:
     def run(x: Opaque) -> None:
         """Run."""
 
-    with pytest.raises(ToolDefinitionError, match="Opaque") as caught:
+    with pytest.raises(ToolDefinitionError, match=r"the argument 'x' is of type \S*Opaque, which has no") as caught:
         tool(run)
     assert __file__ in str(caught.value)
+
+    def other(a: int, b: list[type]) -> None:
+        """Run."""
+
+    with pytest.raises(ToolDefinitionError, match=r"the argument 'b' is of type list\[type\], which has no"):
+        tool(other)
+
+
+def test_items_of_an_iterable_are_checked_before_the_tool_runs() -> None:
+    @tool(description="d")
+    def total(numbers: Iterable[int], groups: dict[str, Iterable[str]] | None = None) -> Any:
+        return sum(numbers) + sum(numbers), groups  # twice: it is a list
+
+    assert total.invoke({"numbers": [1, 2], "groups": {"a": ["x"]}}) == (6, {"a": ["x"]})
+    with pytest.raises(ToolArgumentsError, match=r'numbers\[1\]: got "x"; expected integer'):
+        total.invoke({"numbers": [1, "x"]})
 
 
 def test_methods_partials_and_callable_objects_are_tools() -> None:

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
@@ -25,7 +25,7 @@ from runwell.schemas.signature import Parameter, Shape
 from runwell.schemas.type_schema import quiet_generator
 from runwell.schemas.typed_dicts import readable
 
-__all__ = ["certain", "field_of", "model_from_class", "model_from_shape", "model_schema"]
+__all__ = ["certain", "field_of", "model_from_class", "model_from_shape", "model_schema", "without_form"]
 
 
 def field_of(name: str) -> str:
@@ -92,13 +92,32 @@ def built(make: Callable[[], type[BaseModel]], where: str) -> type[BaseModel]:
         model = make()
         model.model_rebuild(raise_errors=True)
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
-        first = str(error).partition("\n")[0]
+        first = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
         raise ToolDefinitionError(
-            f"{where}: no schema can be made for the arguments: {first}",
-            hint="Use types that have a JSON form (str, int, list, dict, a Pydantic model, ...), "
-            "or mark what the program fills with InjectedToolArg.",
+            f"{where}: no schema can be made for the arguments: {first}", hint=_JSON_TYPES
         ) from error
     return model
+
+
+_JSON_TYPES = (
+    "Use types that have a JSON form (str, int, list, dict, a Pydantic model, ...), "
+    "or mark what the program fills with InjectedToolArg."
+)
+
+
+def without_form(shape: Shape) -> ToolDefinitionError | None:
+    """An error that names the first parameter whose type has no JSON form, if there is one."""
+    for each in shape.parameters.values():
+        try:
+            TypeAdapter(readable(each.annotation)).json_schema(schema_generator=quiet_generator())
+        except (PydanticUserError, NameError, TypeError):
+            kind = each.annotation
+            shown = kind.__qualname__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+            return ToolDefinitionError(
+                f"{shape.where}: the argument {each.name!r} is of type {shown}, which has no JSON form.",
+                hint=_JSON_TYPES,
+            )
+    return None
 
 
 def model_schema(model: type[BaseModel], injected: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""TypedDicts as pydantic can read them.
+"""TypedDicts, and a few other types, as pydantic can read them.
 
 Before Python 3.12 pydantic refuses `typing.TypedDict` (it does not record enough about required keys), and plain
 strings inside `Annotated` mean nothing to it. Here such a class is rebuilt, nested ones and those that hold themselves
@@ -7,6 +7,7 @@ included.
 
 from __future__ import annotations
 
+import collections.abc
 import types
 import typing
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -24,7 +25,10 @@ def is_typed_dict(schema: Any) -> bool:
 
 
 def readable(schema: Any) -> Any:
-    """`schema` with each TypedDict in it in a form pydantic reads; a string in `Annotated` becomes a description."""
+    """`schema` with each TypedDict in it in a form pydantic reads; a string in `Annotated` becomes a description.
+
+    An `Iterable` is a list: otherwise pydantic checks its items only as they are taken, where nobody expects an error.
+    """
     return _rebuild(schema, {})
 
 
@@ -38,6 +42,9 @@ def _rebuild(hint: Any, known: dict[Any, Any]) -> Any:
     if origin is Annotated:
         inner, *notes = get_args(hint)
         return Annotated[(_rebuild(inner, known), *_described(notes))]
+    if origin is collections.abc.Iterable:
+        origin = list
+        hint = list[get_args(hint)]  # type: ignore[misc]
     arguments = get_args(hint)
     rebuilt = tuple(_rebuild(argument, known) for argument in arguments)
     if all(new is old for new, old in zip(rebuilt, arguments, strict=True)):

@@ -34,9 +34,10 @@ def message(tool: str, problems: Iterable[Problem]) -> str:
     shown = [f"- {line}" for line in lines[:MAX_PROBLEMS]]
     if len(lines) > MAX_PROBLEMS:
         shown.append(f"- and {len(lines) - MAX_PROBLEMS} more")
-    return "\n".join(
+    text = "\n".join(
         [f"The arguments for the tool {tool!r} do not fit:", *shown, "Correct them and call the tool again."]
     )
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()  # half characters spelled out
 
 
 def written(path: Sequence[str | int]) -> str:

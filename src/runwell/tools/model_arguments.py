@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from runwell.schemas.argument_model import certain, field_of, model_from_shape, model_schema
+from runwell.errors import ToolDefinitionError
+from runwell.schemas.argument_model import certain, field_of, model_from_shape, model_schema, without_form
 from runwell.schemas.json_schema import copy_json
 from runwell.schemas.nulls import real_path, without_nulls
 from runwell.schemas.signature import Shape
@@ -148,7 +149,10 @@ def arguments_from_shape(
         construct=construct,
     )
     if not all(certain(each.annotation) for each in shape.parameters.values()):
-        made.json_schema()  # a type without a JSON form is refused here, where it is declared
+        try:
+            made.json_schema()  # a type without a JSON form is refused here, where it is declared
+        except ToolDefinitionError as error:
+            raise without_form(shape) or error from error
     return made
 
 

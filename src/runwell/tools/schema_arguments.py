@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
@@ -42,6 +43,13 @@ class SchemaArguments:
         return self._schema
 
     def validate(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._validated(tool, args)
+        except UnicodeEncodeError as error:
+            said = "has half of a character in it (a lone surrogate)"
+            raise refuse(tool, [Problem(written(path), said) for path in _broken(args, ())]) from error
+
+    def _validated(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         names = self._schema["properties"]
         if self._closed and not args.keys() <= names.keys():
             known = {name: value for name, value in args.items() if name in names}
@@ -71,3 +79,19 @@ class SchemaArguments:
                     Problem(written(path), what, expected(self._schema, at_path(self._schema, path)) if path else "")
                 )
         return found
+
+
+def _broken(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Where there are texts that cannot be written as UTF-8."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            yield path
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _broken(key, path)
+            yield from _broken(each, (*path, key))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _broken(each, (*path, at))
