@@ -54,7 +54,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, newer: bool = True) -> 
             else:
                 wire.append({"role": "user", "parts": [response]})
         elif role == "model":
-            parts = _answer(message, names, newer)
+            parts = _answer(message, index, names, newer)
             if parts:  # a turn without a word cannot be sent, and says nothing
                 wire.append({"role": "model", "parts": parts})
         elif role == "system":
@@ -94,12 +94,12 @@ def _said(message: BaseMessage, index: int) -> list[Part]:
 
 def _response(message: Any, index: int, names: Mapping[str, str], late: list[Part], newer: bool) -> Part:
     call_id = getattr(message, "tool_call_id", None)
-    name = names.get(call_id or "") or message.name
-    if not name:
+    if call_id is not None and call_id not in names:
         raise InvalidHistory(
             f"Message {index} is the result of a call {call_id!r} that no message before it made.",
-            hint="Gemini wants the function's name with each result: keep its call in the history, or give it a name.",
+            hint="Keep a call with its result when a history is cut (trim_messages does), or leave both out.",
         )
+    name = names.get(call_id or "") or message.name
     texts, media = _result_parts(message.content)
     failed = getattr(message, "status", None) == "error"
     response: Part = {"name": name, "response": {"error" if failed else "output": texts}}
@@ -122,7 +122,7 @@ def _result_parts(content: Any) -> tuple[Any, list[Part]]:
     return (texts[0] if len(texts) == 1 else texts or ""), media
 
 
-def _answer(message: Any, names: dict[str, str], newer: bool) -> list[Part]:
+def _answer(message: Any, index: int, names: dict[str, str], newer: bool) -> list[Part]:
     """The parts of an answer. What its `tool_calls` say goes: a call changed or dropped there is so on the wire."""
     content = message.content
     blocks = [content] if isinstance(content, str) else readable_by("google", content)
@@ -132,6 +132,11 @@ def _answer(message: Any, names: dict[str, str], newer: bool) -> list[Part]:
         parts = _plain(blocks[0], signatures)
         blocks = blocks[1:]
     calls = list(getattr(message, "tool_calls", ()))
+    ids = [call["id"] for call in calls if call["id"]]
+    if len(ids) != len(set(ids)):
+        raise InvalidHistory(
+            f"Message {index} makes several calls under one id: {ids}.", hint="Results are matched to calls by id."
+        )
     for block in blocks:
         if isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use", "function_call"):
             standard: Any = standard_block(block)

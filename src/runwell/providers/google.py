@@ -19,6 +19,7 @@ from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
 from runwell.providers.clients import Clients
 from runwell.providers.google_clients import GoogleClients
+from runwell.providers.vendor_embeddings import with_retries, with_retries_async
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["ChatGoogleGenerativeAI", "ChatVertexAI"]
@@ -258,6 +259,36 @@ class ChatGoogleGenerativeAI(VendorModel):
 
     async def _abegin(self, client: Any, request: Request) -> Any:
         return await client.stream(request.path, request.body, self._options(client, request))
+
+    # -- counting
+
+    def count_tokens(self, messages: Any, tools: Sequence[Any] | None = None) -> int:
+        """How many tokens a request of these messages and tools is, as the API counts them: it is asked.
+        `get_num_tokens_from_messages` estimates, and asks nobody."""
+        request = self._count_request(messages, tools)
+        send, read = (lambda client: self._post(client, request)), self._total_tokens
+        return int(with_retries(self, send, read, self.max_retries, self.retry_policy))
+
+    async def acount_tokens(self, messages: Any, tools: Sequence[Any] | None = None) -> int:
+        """As `count_tokens`."""
+        request = self._count_request(messages, tools)
+        send, read = (lambda client: self._apost(client, request)), self._total_tokens
+        return int(await with_retries_async(self, send, read, self.max_retries, self.retry_policy))
+
+    def _count_request(self, messages: Any, tools: Sequence[Any] | None) -> Request:
+        kwargs = self._tool_kwargs(tools, None, None, None) if tools else {}
+        request = self._request(self._messages(messages), None, kwargs, False)
+        request.path = self._path("countTokens")
+        if not self.vertexai:
+            request.body = {"generateContentRequest": {"model": self._path("")[:-1], **request.body}}
+        return request
+
+    def _total_tokens(self, answer: Any) -> int:
+        _, text = answer
+        try:
+            return int(loads(text)["totalTokens"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(f"{text[:200]!r}", error) from None
 
     # -- what comes back
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
@@ -12,10 +13,11 @@ from runwell.errors import (
     InvalidConfig,
     InvalidHistory,
     InvalidInput,
+    ModelError,
     ModelRefusalError,
     UnsupportedByProvider,
 )
-from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.observe import DecisionLog
 
 SIGNED = {"google": {"thought_signature": "c2ln"}}
@@ -425,6 +427,30 @@ def test_a_call_may_change_how_long_it_thinks(wire: Any, model: Any) -> None:
     assert thinking == {"includeThoughts": True, "thinkingLevel": "HIGH"}
 
 
+def test_tokens_are_counted_by_the_api(wire: Any, model: Any, colour: Any) -> None:
+    def count(counting: Any, *given: Any) -> int:
+        return counting.count_tokens(*given) if colour.name == "sync" else asyncio.run(counting.acount_tokens(*given))
+
+    wire.fail(503, "busy")
+    wire.json(wire.dialect.counted(31))
+    assert count(model(), [SystemMessage("Be brief."), HumanMessage("Hi")], [add]) == 31
+    assert wire.last["path"] == "/v1beta/models/gemini-3-flash:countTokens"
+    asked = wire.last["body"]["generateContentRequest"]
+    assert asked["model"] == "models/gemini-3-flash"
+    assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
+    assert asked["contents"] == [{"role": "user", "parts": [{"text": "Hi"}]}]
+    assert asked["tools"][0]["functionDeclarations"][0]["name"] == "add"
+    wire.json(wire.dialect.counted(2))
+    assert count(model(vertexai=True), "Hi") == 2
+    assert wire.last["body"]["contents"] == [{"role": "user", "parts": [{"text": "Hi"}]}]
+    wire.json({})
+    with pytest.raises(ModelError, match="totalTokens"):
+        count(model(max_retries=0), "Hi")
+    before = len(wire.requests)
+    assert model().get_num_tokens("Hi there") > 0
+    assert len(wire.requests) == before, "an estimate asks nobody"
+
+
 def test_several_candidates(wire: Any, model: Any) -> None:
     candidates = [
         {"content": {"parts": [{"text": text}]}, "finishReason": "STOP", "index": n} for n, text in enumerate("ab")
@@ -512,6 +538,12 @@ def test_bad_settings_are_refused_when_made(wire: Any, model: Any) -> None:
         ([HumanMessage("")], "Message 0, a HumanMessage, is empty"),
         ([HumanMessage([""])], "Message 0, a HumanMessage, is empty"),
         ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x")], "Message 1 is the result of a call 'x'"),
+        ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x", name="add")], "Message 1 is the result of a call 'x'"),
+        (
+            [HumanMessage("Hi"), AIMessage("", tool_calls=[{"name": "add", "args": {}, "id": "x"}] * 2)],
+            "Message 1 makes several calls under one id",
+        ),
+        ([HumanMessage("Hi"), ChatMessage("Hi", role="critic")], "Message 1 is a ChatMessage of role 'critic'"),
     ],
 )
 def test_histories_that_cannot_be_sent(wire: Any, model: Any, colour: Any, history: Any, told: str) -> None:
