@@ -20,8 +20,9 @@ Block = Mapping[str, Any]
 
 
 def blocks_of(message: BaseMessage) -> list[ContentBlock]:
-    """The message's content in standard blocks. Calls that are no block of the content follow it, and what is noted of
-    a bare text beside it (`additional_kwargs["annotations"]`) stands in its block."""
+    """The message's content in standard blocks. What stands beside it is there too: thoughts
+    (`additional_kwargs["reasoning_content"]`) before it, notes on a bare text (`additional_kwargs["annotations"]`) in
+    its block, calls that are no block of it at its end."""
     blocks = standard_blocks(message.content)
     if not isinstance(message, AIMessage):
         return blocks
@@ -31,6 +32,9 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
     notes = message.additional_kwargs.get("annotations")
     if notes and isinstance(notes, list):
         blocks = _annotated(blocks, message.content, notes)
+    thought = message.additional_kwargs.get("reasoning_content")
+    if thought and isinstance(thought, str):
+        blocks = [{"type": "reasoning", "reasoning": thought}, *blocks]
     calls: list[Any]
     if isinstance(message, AIMessageChunk) and message.chunk_position != "last":
         calls = list(message.tool_call_chunks)

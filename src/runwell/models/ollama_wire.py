@@ -13,13 +13,20 @@ from typing import Any
 from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import json_text, tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
-from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_blocks
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 
-__all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
+__all__ = [
+    "ChunkReader",
+    "message_from_wire",
+    "messages_from_wire",
+    "messages_to_wire",
+    "metadata_from_wire",
+    "usage_from_wire",
+]
 
 _ROLES = {"human": "user", "system": "system", "ai": "assistant", "tool": "tool"}
 _ROLES |= {f"{name}MessageChunk": role for name, role in (("Human", "user"), ("System", "system"), ("Tool", "tool"))}
@@ -63,7 +70,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 def _add_calls(sent: dict[str, Any], message: Any, names: dict[str, str]) -> None:
-    thought = message.additional_kwargs.get("reasoning_content")
+    thought = message.additional_kwargs.get("reasoning_content") or _thoughts(message)
     if thought:
         sent["thinking"] = thought
     calls = [(call["id"], call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
@@ -76,6 +83,14 @@ def _add_calls(sent: dict[str, Any], message: Any, names: dict[str, str]) -> Non
         sent["tool_calls"] = [
             {"id": call_id, "function": {"name": name, "arguments": args}} for call_id, name, args in calls
         ]
+
+
+def _thoughts(message: Any) -> str:
+    """Those in blocks, of models that an Ollama server ran."""
+    if isinstance(message.content, str) or message.response_metadata.get("model_provider") not in (None, "ollama"):
+        return ""
+    blocks: list[Any] = list(standard_blocks(message.content))
+    return "".join(b.get("reasoning", "") for b in blocks if b["type"] == "reasoning" and not b.get("extras"))
 
 
 def _parts(content: Any) -> tuple[str, list[str]]:
@@ -94,6 +109,24 @@ def _parts(content: Any) -> tuple[str, list[str]]:
         elif kind == "server_tool_result":
             texts.append(json_text(block.get("output")))
     return "".join(texts), images
+
+
+def messages_from_wire(wire: Sequence[Mapping[str, Any]]) -> list[BaseMessage]:
+    """The conversation in a request: what `messages_to_wire` was given, but for what the wire has no place for (where
+    one text ended, types of pictures, ids, the status of a result). Pictures of results are the message they went in.
+    """
+    messages: list[BaseMessage] = []
+    for turn in wire:
+        text, role = turn["content"], turn["role"]
+        images = [{"type": "image", "base64": data} for data in turn.get("images") or ()]
+        content: Any = [*([{"type": "text", "text": text}] if text else []), *images] if images else text
+        if role == "assistant":
+            messages.append(message_from_wire({"message": turn}))
+        elif role == "tool":
+            messages.append(ToolMessage(content, tool_call_id=turn["tool_call_id"], name=turn["tool_name"] or None))
+        else:
+            messages.append(SystemMessage(content) if role == "system" else HumanMessage(content))
+    return messages
 
 
 def message_from_wire(answer: Mapping[str, Any]) -> AIMessage:

@@ -224,6 +224,11 @@ class ChatBedrockConverse(VendorModel):
             choice = tool_choice_for(choice, list(tools))
             body["toolConfig"]["toolChoice"] = _choice(choice)
 
+    def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
+        from runwell.schemas.claude import claude_schema
+
+        return claude_schema(schema, whose, "Bedrock's strict mode")
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_bedrock_tool
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
 from json import loads
 from typing import Any, ClassVar
 
-from runwell.errors import InvalidHistory, ModelConnectionError, ModelTimeout
+from runwell.errors import ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
-from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire
+from runwell.models.mistral_wire import FINISH, ChunkReader, message_from_wire, messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.system_place import system_first
 from runwell.models.wire_errors import error_from_wire
@@ -34,8 +32,6 @@ _PASSED = (
 """Arguments that go into each request as they are, when set."""
 
 _SENT_APART = frozenset({"tools", "tool_choice", "timeout", "extra_body", "extra_headers", "response_format", "seed"})
-_FINISH = {"model_length": "length"}
-_CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 class ChatMistralAI(VendorModel):
@@ -47,9 +43,10 @@ class ChatMistralAI(VendorModel):
     it.
 
     The API takes system messages at the top only: a later one goes there, and that is recorded as a decision of the
-    seat B9. It takes ids of calls in nine letters and digits: others are sent as nine made from them. `timeout` is how
-    many seconds the first output may take (600), `stream_idle_timeout` each further chunk (120). Async calls keep one
-    client per event loop, plain calls one; all may run at once.
+    seat B9. It takes ids of calls in nine letters and digits: others are sent as nine made from them. Thoughts and
+    references stay in the message's content and go back with it. `timeout` is how many seconds the first output may
+    take (600), `stream_idle_timeout` each further chunk (120). Async calls keep one client per event loop, plain calls
+    one; all may run at once.
     """
 
     model: str = ""
@@ -74,6 +71,7 @@ class ChatMistralAI(VendorModel):
     }
 
     strict_tools: ClassVar[bool] = True
+    media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
     system_in_middle: ClassVar[str] = "at the top (B9)"
 
     sdk: ClassVar[str] = "mistralai"
@@ -89,7 +87,7 @@ class ChatMistralAI(VendorModel):
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.model, "messages": _wire(system_first(messages, self))}
+        request: dict[str, Any] = {"model": self.model, "messages": messages_to_wire(system_first(messages, self))}
         request |= {name: getattr(self, name) for name in _PASSED if getattr(self, name) is not None}
         stop = stop if stop is not None else self.stop
         if stop:
@@ -152,10 +150,9 @@ class ChatMistralAI(VendorModel):
         generations = []
         for choice in said["choices"]:
             message = message_from_wire(choice["message"], said.get("usage"))
-            message.additional_kwargs.pop("prefix", None)
             reason = choice.get("finish_reason")
             message.response_metadata = {
-                "finish_reason": _FINISH.get(reason, reason),
+                "finish_reason": FINISH.get(reason, reason),
                 "model_name": said.get("model"),
                 "id": said.get("id"),
             }
@@ -189,49 +186,13 @@ class ChatMistralAI(VendorModel):
         return error
 
 
-class _Reader:
-    """The API's events, which are OpenAI's inside the SDK's."""
+class _Reader(ChunkReader):
+    """Reads the events that the SDK gives."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._inner = ChunkReader()
-
-    def take(self, event: Any) -> Any:
-        said = event.data.model_dump(mode="json")
-        for choice in said.get("choices") or ():
-            choice["finish_reason"] = _FINISH.get(choice.get("finish_reason"), choice.get("finish_reason"))
-        return self._inner.take(said)
-
-    def end(self, who: str | None) -> ChatGenerationChunk:
-        return self._inner.end(who)
-
-
-def _wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """The request's `messages`: pictures of results in place, ids as the API takes them."""
-    wire: list[dict[str, Any]] = []
-    for message in messages:
-        try:
-            sent = messages_to_wire([message])
-        except InvalidHistory:
-            messages_to_wire(messages)  # which names the place
-            raise
-        first = sent[0]
-        if len(sent) > 1:  # the media of a result
-            texts = first["content"] if isinstance(first["content"], list) else []
-            first["content"] = [*texts, *sent[1]["content"][1:]]
-        if "tool_call_id" in first:
-            first["tool_call_id"] = _call_id(first["tool_call_id"])
-        for call in first.get("tool_calls") or ():
-            call["id"] = _call_id(call["id"])
-        wire.append(first)
-    return wire
-
-
-def _call_id(given: str | None) -> str:
-    if given is not None and _CALL_ID.fullmatch(given):
-        return given
-    return sha256((given or "").encode()).hexdigest()[:9]
+    def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
+        return super().take(event.data.model_dump(mode="json"))
 
 
 def _response_format(asked: Any) -> Any:

@@ -57,6 +57,55 @@ def test_b9_system_messages_go_to_the_top(wire: WireServer, model: ChatMistralAI
     assert taken.outcome == "1 moved to the top"
 
 
+THOUGHTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True},
+    {"type": "text", "text": "Yes"},
+    {"type": "reference", "reference_ids": [1]},
+    {"type": "text", "text": "."},
+]
+
+
+@pytest.mark.parametrize("form", ["invoke", "stream"])
+def test_thoughts_and_references_stay_and_go_back(
+    wire: WireServer, model: ChatMistralAI, colour: Colour, form: str
+) -> None:
+    if form == "invoke":
+        answer = MistralDialect().answer(Said())
+        answer["choices"][0] |= {"finish_reason": "stop", "message": {"role": "assistant", "content": THOUGHTS}}
+        wire.json(answer)
+        said = colour.invoke(model, "Hi")
+    else:
+        first, *_, end, usage, done = MistralDialect().events(Said(text="x"))
+        deltas: list[object] = [[THOUGHTS[0]], "Y", "es", [THOUGHTS[2]], [THOUGHTS[3]]]
+        pieces = [
+            {**first, "choices": [{"index": 0, "delta": {"content": each}, "finish_reason": None}]} for each in deltas
+        ]
+        wire.events(first, *pieces, end, usage, done)
+        said = colour.whole(colour.stream(model, "Hi"))
+    assert said.text == "Yes."
+    assert [block["type"] for block in said.content_blocks] == ["reasoning", "text", "non_standard", "text"]
+    wire.say("Sure.")
+    colour.invoke(model, [HumanMessage("Hi"), said, HumanMessage("Sure?")])
+    sent = wire.last["body"]["messages"][1]["content"]
+    assert [{key: part[key] for key in part if key != "closed"} for part in sent] == [
+        {key: part[key] for key in part if key != "closed"} for part in THOUGHTS
+    ]
+
+
+def test_media_go_in_the_words_of_the_api(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
+    wire.say("Hm.")
+    content = [
+        {"type": "file", "base64": "aGk=", "mime_type": "application/pdf", "filename": "a.pdf"},
+        {"type": "audio", "base64": "aGk=", "mime_type": "audio/mpeg"},
+        {"type": "video", "url": "https://x/v.mp4"},
+    ]
+    colour.invoke(model, [HumanMessage(content)])
+    document, sound, film = wire.last["body"]["messages"][0]["content"]
+    assert (document["document_url"], document["document_name"]) == ("data:application/pdf;base64,aGk=", "a.pdf")
+    assert sound["input_audio"] == "aGk="
+    assert film["text"] == "[video: https://x/v.mp4]"
+
+
 def test_a_window_that_is_full_is_a_length(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
     answer = MistralDialect().answer(Said())
     answer["choices"][0] |= {"finish_reason": "model_length", "message": {"role": "assistant", "content": "Hel"}}
