@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth, run_context
@@ -92,17 +93,18 @@ class SyncDriver:
 
     def drive(self, coroutine: Flow[T], thrown: BaseException | None = None) -> T:
         """Run engine code to its end; with `thrown`, by raising that where it stands."""
-        table, value = self._table, thrown
-        step: Callable[[Any], Any] = coroutine.send if thrown is None else coroutine.throw
+        table, send = self._table, coroutine.send
         try:
+            effect = send(None) if thrown is None else coroutine.throw(thrown)
             while True:
-                effect = step(value)
                 try:
                     value = table[type(effect)](self, effect)
-                    step = coroutine.send
                 except BaseException as error:
                     value = failure(error, effect, coroutine, table)
-                    step = coroutine.throw
+                else:
+                    effect = send(value)
+                    continue
+                effect = coroutine.throw(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
@@ -133,7 +135,9 @@ class SyncDriver:
             if (told := told_apart(error)) is error:
                 raise
             raise told from error
-        return self.bridge().call(given, result, shield=effect.shield) if is_coroutine(result) else result
+        if type(result) is not CoroutineType:
+            return result
+        return self.bridge().call(given, result, shield=effect.shield)
 
     def _shielded(self, effect: Call[Any], group: CancelGroup) -> Any:
         """Nothing cancels it, and who cancels the group waits for it."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runwell.graph.future import TaskFuture
 
-__all__ = ["Calls", "calls_of", "settled"]
+__all__ = ["Calls", "calls_of", "closed", "ended_by", "settled"]
 
 T = TypeVar("T")
 
@@ -36,23 +36,33 @@ async def settled(scope: TaskScope, work: Coroutine[Any, Any, T]) -> T:
     """
     try:
         result = await work
-        if scope.calls is not None:
-            await scope.calls.close()
-        if scope.pause is not None:
-            raise scope.pause
+        if scope.calls is not None or scope.pause is not None:
+            await closed(scope)
         return result
-    except GraphInterrupt as pause:
+    except BaseException as error:
         if scope.calls is not None:
-            raise await scope.calls.paused(pause) from None
+            await ended_by(scope.calls, error)
         raise
-    except Exception as error:
-        if scope.calls is not None:
-            await scope.calls.failed(error)
-        raise
-    except BaseException:
-        if scope.calls is not None:
-            scope.calls.cancel()
-        raise
+
+
+async def closed(scope: TaskScope) -> None:
+    """What `settled` does once the code has come to its end."""
+    if scope.calls is not None:
+        await scope.calls.close()
+    if scope.pause is not None:
+        raise scope.pause
+
+
+async def ended_by(calls: Calls, error: BaseException) -> None:
+    """What `settled` does with the tasks of code that did not come to its end. A pause that they add to is raised."""
+    if isinstance(error, GraphInterrupt):
+        pause = await calls.paused(error)
+        if pause is not error:
+            raise pause from None
+    elif isinstance(error, Exception):
+        await calls.failed(error)
+    else:
+        calls.cancel()
 
 
 def calls_of(scope: TaskScope) -> Calls:

@@ -126,13 +126,18 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.output_schema = builder.output
         self.context_schema = builder.context_schema
         self.channels: dict[str, Channel] = blueprint.channels
-        self.nodes = {name: node.with_defaults(builder.defaults) for name, node in builder.nodes.items()}
+        self.nodes = {
+            name: node.compiled(builder.defaults, builder.branches.get(name, ()))
+            for name, node in builder.nodes.items()
+        }
         self.whole = frozenset(
             schema
             for schema in {self.schema, *(node.schema for node in self.nodes.values())}
             if schema.kind == "typeddict" and not schema.managed and schema.channels.keys() >= self.channels.keys()
         )
         """The schemas that show a node every channel, as a plain dict."""
+        for node in self.nodes.values():
+            node.whole = node.schema in self.whole
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
         self.store = store

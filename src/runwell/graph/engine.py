@@ -19,7 +19,7 @@ from runwell.errors import (
     ParentCommand,
     Signal,
 )
-from runwell.graph.calls import settled
+from runwell.graph.calls import closed, ended_by, settled
 from runwell.graph.guard import guarded
 from runwell.graph.in_place import Watch
 from runwell.graph.keeping import Keeping
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
 
 __all__ = ["Run", "Task"]
+
+Done = list[tuple[str, list[Write]]]
+"""A step's tasks as (node, writes), in task order."""
 
 SPENT = "spent"
 """The key under which a graph that has it keeps what its tasks used of a budget, so that a resume counts on."""
@@ -130,43 +133,36 @@ class Run(Keeping, Routing):
         return self._unfinished(STOPPED, mark)
 
     async def _steps(self, going_on: bool) -> list[Interrupt]:
-        blueprint, taken = self.graph.blueprint, 0
-        self.stop = self.step + self.limit
+        graph, blueprint, taken = self.graph, self.graph.blueprint, 0
+        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
+        begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
+        watches = self.saver is not None and graph.output_is_state
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else frozenset()
         while self.next:
             control = self.control
             if control is not None and control.stopped and (self.saver is not None or not self.nested):
                 raise GraphDrained(control.reason)
-            now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, [])
+            now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
             if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
-                await self._paused()
+                await self._paused([])
                 return []
             if taken >= self.limit:
-                raise GraphRecursionError(
-                    f"Graph {self.graph.name!r} took {taken} steps and wants to go on with {[t.node for t in now]}.",
-                    kind="steps",
-                    value=taken,
-                    limit=self.limit,
-                    hint='If it is meant to run longer, pass {"recursion_limit": ...} in the config; '
-                    "otherwise look for an edge that leads back for ever.",
-                )
-            if self.saver is not None and self.graph.output_is_state:
-                self.watch = Watch(self.values, contents_of(self) if self.graph.debug else None)
-            done, interrupts = await self._step(now)
-            if not done and not interrupts:  # a breakpoint in a nested graph
-                await self._paused()
-                return []
-            if interrupts:
-                if "updates" in self.modes:
-                    await self._emit("updates", {INTERRUPT: tuple(interrupts)})
-                if "values" in self.modes:
-                    await self._emit("values", self._unfinished(INTERRUPT, tuple(interrupts)))
+                raise _too_many(graph.name, now, self.limit)
+            if watches:
+                self.watch = Watch(self.values, contents_of(self) if graph.debug else None)
+            done, interrupts = await self._step(now, begin)
+            if not done:
+                await self._paused(interrupts)  # none: at a breakpoint in a nested graph
                 return interrupts
-            await self._advance(done, waiting)
+            changes = self._apply(done)
+            routed = await self.with_joint_routes(done) if graph.joint else done
+            self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
+            if self.records or self.saver is not None or self.modes:
+                await self._show(done, changes)
             taken += 1
             if self.breaks_after and any(node in self.breaks_after for node, _ in done):
-                await self._paused()
+                await self._paused([])
                 return []
         return []
 
@@ -191,18 +187,17 @@ class Run(Keeping, Routing):
                 todo.append(task)
         return todo
 
-    async def _step(self, tasks: list[PlannedTask]) -> tuple[list[tuple[str, list[Write]]], list[Interrupt]]:
-        """Run a step's tasks that have no result yet; gives all results in task order, or the open questions."""
+    async def _step(self, tasks: list[PlannedTask], begin: Callable[..., Any]) -> tuple[Done, list[Interrupt]]:
+        """Run a step's tasks that have no result yet, each by `begin`; gives all results in task order, or the open
+        questions."""
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
         todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
         alone = len(tasks) == 1
-        begin = self._task if not self.modes or LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
-        flows: list[Any] = [partial(begin, task, alone) for task in todo]
+        flows = [partial(begin, todo[0], alone)] if len(todo) == 1 else [partial(begin, task, alone) for task in todo]
         pending: Commit | None = None
-        if self.durability == "async":  # the last step is saved while this one runs
+        if self.durability == "async" and self.pending is not None:  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
-        if pending is not None:
             flows.append(partial(self._save, pending))
         # a save that runs beside them is never stopped
         stop = self.graph.stop_on_error and pending is None
@@ -241,8 +236,8 @@ class Run(Keeping, Routing):
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
         node = self.graph.nodes[planned.node]
-        runtime, spends = self.base, self.base.budget
-        if node.wants or node.own_runtime or self.saver is not None or spends is not None:
+        runtime, spends, saved = self.base, self.base.budget, self.saver is not None
+        if node.own_runtime or saved or spends is not None:
             runtime = runtime.at(
                 ExecutionInfo(
                     self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, run_id=self.run_id
@@ -250,27 +245,27 @@ class Run(Keeping, Routing):
             )
             if spends is not None:
                 runtime.budget = spends.part()
-        scope = self.scope_of(planned, runtime)
-        record = self.records.get(planned.id) if self.records else None
-        if record is not None:
+        pauses = saved and self.can_pause
+        scope = TaskScope(planned.id, planned.node, runtime, self.place, self, pauses, self.answer_in_process)
+        if self.records and (record := self.records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
         CURRENT_TASK.set(scope)
-        run_node = self.attempt if not node.guarded else partial(guarded, self)
         try:
             ambient = CURRENT.get()
-            observed = None
             if ambient is not None and ambient.handlers:
-                config: Any = {"metadata": node.metadata} if node.metadata else None
-                given = planned.arg if planned.sent else self.graph.watched_of(self.values)
-                observed = open_run("node", node.name, given, config)
-            if observed is None:
-                writes = await settled(scope, run_node(node, planned, runtime, scope))
-            else:
-                with observed:
-                    writes = await settled(scope, run_node(node, planned, runtime, scope))
-                    observed.end(self.graph.update_of(writes))
-            if spends is not None and self.graph.counts and self.saver is not None and runtime.budget.used:
+                writes = await self._observed(node, planned, runtime, scope)
+            else:  # `settled`, written out: a coroutine less in every step
+                try:
+                    run_node = self.attempt if not node.guarded else partial(guarded, self)
+                    writes = await run_node(node, planned, runtime, scope)
+                    if scope.calls is not None or scope.pause is not None:
+                        await closed(scope)
+                except BaseException as error:
+                    if scope.calls is not None:
+                        await ended_by(scope.calls, error)
+                    raise
+            if spends is not None and self.graph.counts and saved and runtime.budget.used:
                 self.applied = None  # worked out without what comes now
                 writes.append((SPENT, dict(runtime.budget.used)))
         except GraphInterrupt as pause:
@@ -287,12 +282,25 @@ class Run(Keeping, Routing):
             )
             await self._keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
             raise
-        if not alone and self.saver is not None:
+        if saved and not alone:
             kept = [one for one in writes if one[0] not in self.graph.untracked] if self.graph.untracked else writes
             await self._keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
+
+    async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+        """Run a node as a run of its own, for those who watch."""
+        run_node = self.attempt if not node.guarded else partial(guarded, self)
+        config: Any = {"metadata": node.metadata} if node.metadata else None
+        given = planned.arg if planned.sent else self.graph.watched_of(self.values)
+        observed = open_run("node", node.name, given, config)
+        if observed is None:
+            return await settled(scope, run_node(node, planned, runtime, scope))
+        with observed:
+            writes = await settled(scope, run_node(node, planned, runtime, scope))
+            observed.end(self.graph.update_of(writes))
+            return writes
 
     async def _tell(self, node: Node, scope: TaskScope, writes: list[Write]) -> None:
         """Stream what a task gave."""
@@ -314,21 +322,32 @@ class Run(Keeping, Routing):
         deadline: Deadline | None = None,
     ) -> list[Write]:
         """Run a node once; gives its writes."""
-        if node.flow is not None:
-            return await self.finish(node, await node.flow(Task(self, planned, runtime, scope)), runtime)
         if node.subgraph is not None:
             return await self._nested(node, planned, scope)
-        state = planned.arg if planned.sent else self.view(node.schema, self.values)
-        called = node.callee if not node.wants else node.bound(runtime)
-        try:
-            if node.around is None:
-                result = await Call(called, state, timeout=deadline)
-            else:
-                result = await self._around(node, called, state, deadline)
-        except ParentCommand as jump:  # of a graph that the node called
-            result = Command(update=jump.command.update, goto=jump.command.goto)
-        writes = node_writes(self.graph, node.name, result, Seen(state, self.values))
-        return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
+        state: Any = None
+        if node.flow is not None:
+            result = await node.flow(Task(self, planned, runtime, scope))
+        else:
+            state = (
+                planned.arg if planned.sent
+                else dict(self.values) if node.whole
+                else self.view(node.schema, self.values)
+            )  # fmt: skip
+            called = node.callee if not node.wants else node.bound(runtime)
+            try:
+                if node.around is None:
+                    result = await Call(called, state, timeout=deadline)
+                else:
+                    result = await self._around(node, called, state, deadline)
+            except ParentCommand as jump:  # of a graph that the node called
+                result = Command(update=jump.command.update, goto=jump.command.goto)
+        if type(result) is dict:
+            writes = list(result.items())
+        else:
+            writes = node_writes(self.graph, node.name, result, Seen(state, self.values))
+        if node.branches and (seen := self.seen_after(node, writes)) is not None:
+            await self.ask(node.name, node.branches, seen, runtime, writes)
+        return writes
 
     async def _around(self, node: Node, called: Callee[Any], state: Any, deadline: Deadline | None) -> Any:
         """A graph with settings bound to it (`graph.with_config(...)`) as a node: it writes only what it changed."""
@@ -341,8 +360,7 @@ class Run(Keeping, Routing):
 
     async def finish(self, node: Node, result: Any, runtime: Runtime[Any], given: Any = None) -> list[Write]:
         """A return in a node's stead as writes, and where its conditional edges lead."""
-        writes = node_writes(self.graph, node.name, result, Seen(given, self.values))
-        return writes if node.name not in self.graph.branches else await self.routed(node, writes, runtime)
+        return await self.routed(node, node_writes(self.graph, node.name, result, Seen(given, self.values)), runtime)
 
     async def _nested(self, node: Node, planned: PlannedTask, scope: TaskScope) -> list[Write]:
         """A compiled graph as a node: in this run, in a namespace of its own; writes what it changed."""
@@ -351,21 +369,24 @@ class Run(Keeping, Routing):
             writes = await node.subgraph.run_nested(self, scope, given, self.graph.channels)
         except ParentCommand as jump:
             return node_writes(self.graph, node.name, Command(update=jump.command.update, goto=jump.command.goto))
-        if node.name in self.graph.branches:
+        if node.branches:
             changes = apply_step(self.graph.blueprint, self.values, [(node.name, writes)])
             writes.extend(await self.branch_writes(node.name, changed_values(self.values, changes), scope.runtime))
         return writes  # type: ignore[no-any-return]
 
     # -- after a step
 
-    async def _advance(self, done: list[tuple[str, list[Write]]], waiting: list[PlannedTask]) -> None:
-        """Apply a step's writes, plan the next, save."""
-        graph = self.graph
-        applied, self.applied = self.applied, None
-        if applied is not None and len(done) == 1 and done[0][1] is applied[0]:
-            _, changes, after = applied
+    def _apply(self, done: Done) -> dict[str, tuple[Any, Any]]:
+        """Apply a step's writes; gives what they changed."""
+        graph, applied, after = self.graph, self.applied, None
+        if applied is None:
+            changes = apply_step(graph.blueprint, self.values, done)
         else:
-            changes, after = apply_step(graph.blueprint, self.values, done), None
+            self.applied = None
+            if len(done) == 1 and done[0][1] is applied[0]:
+                _, changes, after = applied
+            else:
+                changes = apply_step(graph.blueprint, self.values, done)
         if self.watch is not None:
             self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
         if changes:
@@ -374,8 +395,11 @@ class Run(Keeping, Routing):
                 after = None
             self.values = changed_values(self.values, changes) if after is None else after
         self.step += 1
-        routed = await self.with_joint_routes(done) if graph.joint else done
-        self.next, self.joins = plan_tasks(graph.blueprint, self.step + 1, routed, self.joins, waiting)
+        return changes
+
+    async def _show(self, done: Done, changes: dict[str, tuple[Any, Any]]) -> None:
+        """Save a step that has been applied, and tell of it."""
+        graph = self.graph
         if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         if self.records:
@@ -389,12 +413,25 @@ class Run(Keeping, Routing):
 
     # -- breakpoints and streaming
 
-    async def _paused(self) -> None:
-        """A breakpoint ends the run here, and those around it."""
+    async def _paused(self, questions: list[Interrupt]) -> None:
+        """Tell that the run ends here; a breakpoint, where there are no questions, ends those around it too."""
         if "updates" in self.modes:
-            await self._emit("updates", {INTERRUPT: ()})
-        if self.nested:
+            await self._emit("updates", {INTERRUPT: tuple(questions)})
+        if questions and "values" in self.modes:
+            await self._emit("values", self._unfinished(INTERRUPT, tuple(questions)))
+        if self.nested and not questions:
             raise GraphInterrupt([])
+
+
+def _too_many(graph: str | None, now: list[PlannedTask], limit: int) -> GraphRecursionError:
+    return GraphRecursionError(
+        f"Graph {graph!r} took {limit} steps and wants to go on with {[task.node for task in now]}.",
+        kind="steps",
+        value=limit,
+        limit=limit,
+        hint='If it is meant to run longer, pass {"recursion_limit": ...} in the config; '
+        "otherwise look for an edge that leads back for ever.",
+    )
 
 
 def _first(errors: list[BaseException]) -> BaseException:

@@ -205,22 +205,26 @@ class Node:
     token: str = ""
     guarded: bool = False
     """Whether any policy applies."""
+    branches: tuple[Branch, ...] = ()
+    """Its conditional edges in the graph that it is compiled into."""
+    whole: bool = False
+    """Whether it sees every channel of that graph, as a plain dict."""
     own_runtime: bool = False
-    """Whether its tasks need a runtime of their own, although its code does not take one."""
+    """Whether its tasks need a runtime of their own."""
     quiet: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
 
-    def with_defaults(self, policies: dict[str, Any]) -> Node:
-        """This node with these policies where it has none of its own."""
+    def compiled(self, policies: dict[str, Any], branches: Sequence[Branch]) -> Node:
+        """This node in a graph, with these policies where it has none of its own, and these conditional edges."""
         missing = {name: policy for name, policy in policies.items() if not getattr(self, name)}
-        return replace(self, **missing) if missing else self
+        return replace(self, branches=tuple(branches), **missing)
 
     def __post_init__(self) -> None:
         self.guarded = bool(self.retry or self.timeout or self.cache or self.handler)
-        self.own_runtime = self.guarded or self.flow is not None or self.subgraph is not None
+        self.own_runtime = bool(self.wants) or self.guarded or self.flow is not None or self.subgraph is not None
 
     @classmethod
     def of(cls, name: str, action: Any, schema: StateSchema, **settings: Any) -> Node:

@@ -36,6 +36,7 @@ ROUTE = "__route__"
 """Instead of a channel: a target that a conditional edge chose."""
 JUMP = "__goto__"
 """Instead of a channel: a target of `Command(goto=...)`, which replaces the node's edges."""
+LEADS = frozenset({ROUTE, JUMP})
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,16 +75,23 @@ def apply_writes(
         for name, value in pairs:
             channel = channels.get(name)
             if channel is None:
-                if name in (ROUTE, JUMP):
+                if name in LEADS:
                     continue
                 raise InvalidUpdateError(
                     f"Node {node!r} wrote to {name!r}, which is not a key of the state{nearest(name, channels)}.",
                     hint=f"The state has {sorted(channels)}; add the key to the schema or correct the name.",
                 )
-            before = changes.get(name)
-            old = values.get(name, GONE) if before is None else before[0]
-            if channel.reducer is not None and type(value) is not Overwrite:
-                changes[name] = (old, _reduced(channel, old if before is None else before[1], value, node))
+            if name in changes:
+                old, now = changes[name]
+            else:
+                old = now = values.get(name, GONE)
+            reducer = channel.reducer
+            if reducer is not None and type(value) is not Overwrite:
+                try:
+                    changes[name] = (old, reducer(now, value) if now is not GONE else channel.begun(value))
+                except Exception as error:
+                    error.add_note(f"in the reducer of {name!r}, which node {node!r} wrote")
+                    raise
                 continue
             if several and (first := writer.setdefault(name, (task, node)))[0] != task:
                 raise _two_writers(name, first[1], node, channel)
@@ -125,33 +133,18 @@ def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]
     return after
 
 
-def _reduced(channel: Channel, current: Any, value: Any, node: str) -> Any:
-    reducer = channel.reducer
-    assert reducer is not None
-    if current is GONE:
-        try:
-            current = channel.empty()
-        except TypeError:  # a type without an empty value: the first write is the value
-            return value
-    try:
-        return reducer(current, value)
-    except Exception as error:
-        error.add_note(f"in the reducer of {channel.name!r}, which node {node!r} wrote")
-        raise
-
-
 def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[Sequence[str | Send], bool]:
     """Where a task leads, and whether by its edges: a jump replaces them."""
-    edges = blueprint.edges.get(node, ())
     routes: list[str | Send] = []
     jumps: list[str | Send] = []
     for name, target in writes:
-        if name == ROUTE:
-            routes.append(target)
-        elif name == JUMP:
-            jumps.append(target)
+        if name in LEADS:
+            (routes if name == ROUTE else jumps).append(target)
     if jumps:
         return jumps, False
+    if node not in blueprint.edges:
+        return routes, True
+    edges = blueprint.edges[node]
     return [*edges, *routes] if routes else edges, True
 
 
@@ -171,31 +164,29 @@ def plan_tasks(
         targets, _ = routes_of(blueprint, *ended[0])
         if len(targets) == 1:
             target = targets[0]
-            if isinstance(target, Send):
-                return [PlannedTask(f"{target.node}:{step}:0", target.node, True, target.arg)], {}
-            return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}
+            if type(target) is str:
+                return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}
+            assert isinstance(target, Send)
+            return [PlannedTask(f"{target.node}:{step}:0", target.node, True, target.arg)], {}
     tasks: dict[str | int, PlannedTask] = {}  # a node's own task under its name, Sends under their numbers
     progress = {name: list(sources) for name, sources in joins.items()}
     left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand
 
-    def add(node: str) -> None:
-        if node != END:
-            tasks.setdefault(node, PlannedTask(f"{node}:{step}", node))
+    def add(target: str | Send) -> None:
+        if isinstance(target, Send):
+            number = len(tasks)
+            tasks[number] = PlannedTask(f"{target.node}:{step}:{number}", target.node, True, target.arg)
+        elif target not in tasks and target != END:
+            tasks[target] = PlannedTask(f"{target}:{step}", target)
 
-    def send(node: str, arg: Any) -> None:
-        number = len(tasks)
-        tasks[number] = PlannedTask(f"{node}:{step}:{number}", node, True, arg)
-
+    all_joins = blueprint.joins
     for node, writes in ended:
         targets, by_edges = routes_of(blueprint, node, writes)
         for target in targets:
-            if isinstance(target, Send):
-                send(target.node, target.arg)
-            else:
-                add(target)
-        if by_edges and blueprint.joins and node not in left:
+            add(target)
+        if all_joins and by_edges and node not in left:
             left.append(node)
-    for join in blueprint.joins:
+    for join in all_joins:
         seen = progress.get(join.name, [])
         seen = [*seen, *(node for node in left if node in join.sources and node not in seen)]
         if len(seen) == len(join.sources):
@@ -204,10 +195,7 @@ def plan_tasks(
         elif seen:
             progress[join.name] = seen
     for task in waiting:
-        if task.sent:
-            send(task.node, task.arg)
-        else:
-            add(task.node)
+        add(Send(task.node, task.arg) if task.sent else task.node)
     return list(tasks.values()), progress
 
 

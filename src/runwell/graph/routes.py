@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from runwell.effects import Call
@@ -26,35 +27,52 @@ class Routing(RunState):
 
     async def routed(self, node: Node, writes: list[Write], runtime: Runtime[Any]) -> list[Write]:
         """Writes of a node with where its conditional edges lead."""
-        if node.name not in self.graph.branches:
-            return writes
-        seen = self.values
-        if writes:
-            for name, _ in writes:
-                if name == JUMP:
-                    return writes
-            changes = apply_step(self.graph.blueprint, seen, [(node.name, writes)])
-            seen = changed_values(seen, changes)
-            self.applied = (writes, changes, seen)
-        writes.extend(await self.branch_writes(node.name, seen, runtime))
+        if node.branches and (seen := self.seen_after(node, writes)) is not None:
+            await self.ask(node.name, node.branches, seen, runtime, writes)
         return writes
 
+    def seen_after(self, node: Node, writes: list[Write]) -> dict[str, Any] | None:
+        """The state that a node's conditional edges look at; None if it jumped."""
+        if not writes:
+            return self.values
+        for name, _ in writes:
+            if name == JUMP:
+                return None
+        changes = apply_step(self.graph.blueprint, self.values, [(node.name, writes)])
+        seen = changed_values(self.values, changes)
+        self.applied = (writes, changes, seen)
+        return seen
+
     async def branch_writes(self, source: str, values: dict[str, Any], runtime: Runtime[Any]) -> list[Write]:
+        """Where the conditional edges of a node, or of START, lead in this state."""
         writes: list[Write] = []
-        for branch in self.graph.branches.get(source, ()):
+        await self.ask(source, self.graph.branches.get(source, ()), values, runtime, writes)
+        return writes
+
+    async def ask(
+        self,
+        source: str,
+        branches: Sequence[Branch],
+        values: dict[str, Any],
+        runtime: Runtime[Any],
+        writes: list[Write],
+    ) -> None:
+        """Add to `writes` where conditional edges lead."""
+        graph = self.graph
+        for branch in branches:
             if branch.flow is not None:
                 chosen = await branch.flow(values)
             else:
                 called = branch.callee if not branch.wants else branch.bound(runtime)
-                chosen = await Call(called, self.view(self.graph.schema, values))
-            writes += [(ROUTE, target) for target in self._chosen(source, branch, chosen)]
-        return writes
+                chosen = await Call(called, self.view(graph.schema, values))
+            if type(chosen) is str:  # the usual case, in short
+                target = chosen if branch.ends is None else branch.ends.get(chosen)
+                if target in graph.nodes:
+                    writes.append((ROUTE, target))
+                    continue
+            writes.extend((ROUTE, target) for target in self._chosen(source, branch, chosen))
 
     def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
-        if type(chosen) is str:
-            mapped = chosen if branch.ends is None else branch.ends.get(chosen)
-            if mapped in self.graph.nodes:
-                return [mapped]
         targets: list[str | Send] = []
         for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
             if isinstance(one, Send):

@@ -11,7 +11,7 @@ from runwell.graph.in_place import Watch
 from runwell.graph.plan import Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
-from runwell.ports.runtime import Runtime, TaskScope
+from runwell.ports.runtime import Runtime
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class RunState:
         "pending",
         "pick",
         "picks",
+        "place",
         "records",
         "saver",
         "shares",
@@ -97,6 +98,8 @@ class RunState:
         self.answer_in_process: Callable[[Any], Any] | None = None
         self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
         """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
+        self.place: tuple[str | None, str] = (None, "")
+        """Thread and namespace, once steps are taken."""
         self.modes: frozenset[str] = frozenset()
         self.sink: Callable[[Any], None] | None = None
         self.limit = 1000
@@ -112,6 +115,7 @@ class RunState:
         self.caller: Any = None
         self.call: str | None = None
         self.can_pause = True
+        """Whether the runs around it can; it can itself if it is saved."""
         self.shares: frozenset[str] = frozenset()
         self.asked: str | None = None
         self.picks: dict[str, str] = {}
@@ -141,11 +145,6 @@ class RunState:
 
     def _thread(self) -> str:
         return f", thread {self.thread_id!r}" if self.thread_id else ""
-
-    def scope_of(self, planned: PlannedTask, runtime: Runtime[Any]) -> TaskScope:
-        can_pause = self.can_pause and self.saver is not None
-        place = (self.thread_id, self.ns)
-        return TaskScope(planned.id, planned.node, runtime, place, self, can_pause, self.answer_in_process)
 
     def view(self, schema: StateSchema, values: dict[str, Any]) -> Any:
         """The state as `schema` shows it, with what is worked out for this step."""

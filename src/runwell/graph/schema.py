@@ -57,6 +57,15 @@ class Channel:
             return plain()
         raise TypeError(plain)
 
+    def begun(self, value: Any) -> Any:
+        """What the reducer makes of the first value: reduced into the empty one where there is one, else as it is."""
+        assert self.reducer is not None
+        try:
+            empty = self.empty()
+        except TypeError:
+            return value
+        return self.reducer(empty, value)
+
 
 def _strip(annotation: Any) -> tuple[Any, list[Any]]:
     """The type without Required/NotRequired/ReadOnly/Annotated, and what Annotated said."""
