@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
-from contextvars import Context, copy_context
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextvars import copy_context
 from functools import partial
-from types import coroutine as coroutine_function
+from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
+from runwell.drivers.hosts import Hosts, within
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, failure, given
 from runwell.drivers.threads import spawn
@@ -105,43 +106,52 @@ async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
 class AsyncDriver:
     """Drives engine code on the running loop. One is made per run; `emit` is awaited with what the run emits."""
 
-    __slots__ = ("emit",)
+    __slots__ = ("emit", "hosts")
 
-    _table: ClassVar[dict[type, Callable[[Any, Any], Awaitable[Any]]]]
-    """Which method carries out which effect."""
+    _table: ClassVar[dict[type, Callable[[Any, Any], Any]]]
+    """Which method carries out which effect: at once, or by giving a coroutine to await."""
 
     def __init__(self, emit: Callable[[Any], Awaitable[None]] | None = None) -> None:
         self.emit = emit
+        self.hosts = Hosts()
 
     async def drive(self, coroutine: Flow[T]) -> T:
         """Run engine code to its end."""
-        table, step, value = self._table, coroutine.send, None
+        table, send = self._table, coroutine.send
+        value: Any
         try:
+            effect = send(None)
             while True:
-                effect = step(value)
                 try:
-                    value = await table[type(effect)](self, effect)
-                    step = coroutine.send
+                    value = table[type(effect)](self, effect)
+                    if type(value) is CoroutineType:
+                        value = await value
                 except BaseException as error:
-                    value = failure(error, effect, coroutine, table)
-                    step = coroutine.throw
+                    value = failure(told_apart(error), effect, coroutine, table)
+                else:
+                    effect = send(value)
+                    continue
+                effect = coroutine.throw(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
-    async def _call(self, effect: Call[Any]) -> Any:
+    def _call(self, effect: Call[Any]) -> Any:
+        callee = effect.callee
+        if effect.timeout is not None or effect.shield:
+            return self._call_guarded(effect)
+        if callee.aio is not None:
+            made = callee.aio(*effect.args)
+            return made if type(made) is CoroutineType else given(made)
+        assert callee.sync is not None
+        return _in_place(callee.sync, effect.args) if callee.cheap else in_worker(callee.sync, *effect.args)
+
+    async def _call_guarded(self, effect: Call[Any]) -> Any:
         callee, seconds = effect.callee, effect.timeout
-        if seconds is None and not effect.shield:
-            return await call_async(callee, *effect.args)
         if seconds is None and callee.aio is None:
             assert callee.sync is not None
             if not callee.cheap:
                 return await in_worker(callee.sync, *effect.args, shield=True)
-            try:
-                result = _in_place(callee.sync, effect.args)  # nothing can cancel it
-            except (*RETOLD, RuntimeError) as error:
-                if (told := told_apart(error)) is error:
-                    raise
-                raise told from error
+            result = _in_place(callee.sync, effect.args)  # nothing can cancel it
             return await _shielded(attempt(given, result)) if is_coroutine(result) else result
         work: Awaitable[Outcome[Any]]
         if seconds is None:
@@ -185,28 +195,30 @@ class AsyncDriver:
         emit = self.emit
         return None if emit is None else lambda item: bridge.call(emit, item)
 
-    async def _emit(self, effect: Emit) -> None:
-        if self.emit is not None:
-            await self.emit(effect.item)
+    def _emit(self, effect: Emit) -> Any:
+        return None if self.emit is None else given(self.emit(effect.item))
 
     async def _run_tasks(self, effect: RunTasks[Any]) -> list[Outcome[Any]]:
         drive = self.drive
         if len(effect.tasks) == 1:
-            return [await _lone(self._one, effect.tasks[0])]
+            return [await self.hosts.run(self._attempt(effect.tasks[0]))]
         return await afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
             effect.limit,
             stop_on_error=effect.stop_on_error,
         )
 
-    async def _one(self, task: Callable[[], Flow[Any]]) -> Any:
-        return await self.drive(task())
+    async def _attempt(self, task: Callable[[], Flow[T]]) -> Outcome[T]:
+        try:
+            return Outcome(await self.drive(task()))
+        except BaseException as error:
+            return Outcome(error=told_apart(error))
 
-    async def _now(self, effect: Now) -> float:
+    def _now(self, effect: Now) -> float:
         return time.time()
 
-    async def _sleep(self, effect: Sleep) -> None:
-        await asyncio.sleep(effect.seconds)
+    def _sleep(self, effect: Sleep) -> Any:
+        return asyncio.sleep(effect.seconds)
 
 
 AsyncDriver._table = {
@@ -230,25 +242,13 @@ async def _shielded(work: Awaitable[Outcome[T]]) -> T:
     return outcome.unwrap()
 
 
-@coroutine_function
-def within(context: Context, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Await it in this task under another context: each of its steps runs there, and nothing stays set in between."""
-    run, step, value = context.run, coroutine.send, None
-    while True:
-        try:
-            wanted = run(step, value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        try:
-            value = yield wanted
-            step = coroutine.send
-        except BaseException as error:
-            value, step = error, coroutine.throw
-
-
 async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:
     """Run engine code to its end on the running loop, under a context of its own."""
-    return await within(copy_context(), AsyncDriver(emit).drive(coroutine))
+    driver = AsyncDriver(emit)
+    try:
+        return await within(copy_context(), driver.drive(coroutine))
+    finally:
+        driver.hosts.close()
 
 
 async def afan_out(

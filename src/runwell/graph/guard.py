@@ -130,7 +130,11 @@ def _driven(run: Run, name: str, begin: Any) -> Callee[list[Write]]:
             if put is not None:
                 put(item)
 
-        return await AsyncDriver(emit).drive(begin())
+        driver = AsyncDriver(emit)
+        try:
+            return await driver.drive(begin())
+        finally:
+            driver.hosts.close()
 
     plain.__qualname__ = loop.__qualname__ = f"node {name!r} of {run.graph.name!r}"
     return Callee(plain, loop)
