@@ -198,21 +198,15 @@ class AsyncDriver:
     def _emit(self, effect: Emit) -> Any:
         return None if self.emit is None else given(self.emit(effect.item))
 
-    async def _run_tasks(self, effect: RunTasks[Any]) -> list[Outcome[Any]]:
+    def _run_tasks(self, effect: RunTasks[Any]) -> Any:
         drive = self.drive
         if len(effect.tasks) == 1:
-            return [await self.hosts.run(self._attempt(effect.tasks[0]))]
-        return await afan_out(
+            return self.hosts.run(drive(effect.tasks[0]()))
+        return afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
             effect.limit,
             stop_on_error=effect.stop_on_error,
         )
-
-    async def _attempt(self, task: Callable[[], Flow[T]]) -> Outcome[T]:
-        try:
-            return Outcome(await self.drive(task()))
-        except BaseException as error:
-            return Outcome(error=told_apart(error))
 
     def _now(self, effect: Now) -> float:
         return time.time()
@@ -245,10 +239,7 @@ async def _shielded(work: Awaitable[Outcome[T]]) -> T:
 async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:
     """Run engine code to its end on the running loop, under a context of its own."""
     driver = AsyncDriver(emit)
-    try:
-        return await within(copy_context(), driver.drive(coroutine))
-    finally:
-        driver.hosts.close()
+    return await within(copy_context(), driver.drive(coroutine), driver.hosts.close)
 
 
 async def afan_out(

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, copy_context
 from types import coroutine as coroutine_function
 from typing import Any, TypeVar
 
+from runwell.drivers.colour import told_apart
 from runwell.effects import Outcome
 
 __all__ = ["Hosts", "within"]
@@ -27,54 +28,34 @@ Work = Coroutine[Any, Any, T]
 
 
 @coroutine_function
-def within(context: Context, work: Work[T], *, waits_for: Any = ..., cancelled: bool = False) -> Generator[Any, Any, T]:
+def within(context: Context, work: Work[T], at_end: Callable[[], None]) -> Generator[Any, Any, T]:
     """Await a coroutine in this task under another context: each of its steps runs there, and nothing stays set in
-    between.
-
-    `waits_for` is what it gave when it was begun elsewhere; `cancelled` says that it has been cancelled since.
-    """
-    run = context.run
-    step: Any = work.send
-    value: Any = None
-    if cancelled and (waits_for is None or not waits_for.cancel()):
-        value, step, waits_for = asyncio.CancelledError(), work.throw, ...
-    while True:
-        if waits_for is ...:
+    between. `at_end` is called once it has ended."""
+    run, step, value = context.run, work.send, None
+    try:
+        while True:
             try:
                 waits_for = run(step, value)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
-        try:
-            value = yield waits_for
-            step = work.send
-        except BaseException as error:
-            value, step = error, work.throw
-        waits_for = ...
+            try:
+                value = yield waits_for
+                step = work.send
+            except BaseException as error:
+                value, step = error, work.throw
+    finally:
+        at_end()
 
 
 class _Host:
-    """A task that stands by, and what it is to go on with."""
+    """A task that stands by, and the work that it is to go on with: its context, itself, and what it waits for."""
 
     __slots__ = ("begun", "gate", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.gate: asyncio.Future[None] = loop.create_future()
         self.begun: tuple[Context, Work[Any], Any] | None = None
-        self.task: asyncio.Task[Any] = loop.create_task(self._stand_by())
-
-    async def _stand_by(self) -> Any:
-        cancelled = False
-        try:
-            await self.gate
-        except asyncio.CancelledError:
-            if self.begun is None:
-                raise
-            cancelled = True
-        if self.begun is None:
-            return None
-        context, work, waits_for = self.begun
-        self.begun = None
-        return await within(context, work, waits_for=waits_for, cancelled=cancelled)
+        self.task: asyncio.Task[Outcome[Any]] = loop.create_task(_stand_by(self))
 
     @property
     def clean(self) -> bool:
@@ -88,6 +69,44 @@ class _Host:
                 self.gate.set_result(None)
 
 
+async def _stand_by(host: _Host) -> Outcome[Any]:
+    cancelled = False
+    try:
+        await host.gate
+    except asyncio.CancelledError:
+        if host.begun is None:
+            raise
+        cancelled = True
+    if host.begun is None:
+        return Outcome()
+    begun, host.begun = host.begun, None
+    return await _go_on(*begun, cancelled)
+
+
+@coroutine_function
+def _go_on(context: Context, work: Work[T], waits_for: Any, cancelled: bool) -> Generator[Any, Any, Outcome[T]]:
+    """Await work that was begun elsewhere. If it has been `cancelled` since, what it waits for is, as asyncio would."""
+    step: Any
+    value: Any
+    if cancelled and (waits_for is None or not waits_for.cancel()):
+        step, value = work.throw, asyncio.CancelledError()
+    else:
+        step, value = None, waits_for
+    while True:
+        if step is not None:
+            try:
+                value = context.run(step, value)
+            except StopIteration as stop:
+                return Outcome(stop.value)
+            except BaseException as error:
+                return Outcome(error=told_apart(error))
+        try:
+            value = yield value
+            step = work.send
+        except BaseException as error:
+            step, value = work.throw, error
+
+
 class Hosts:
     """The hosts of one run. Code in place may itself run code in place, so there may be several."""
 
@@ -97,70 +116,89 @@ class Hosts:
         self._idle: list[_Host] = []
         self._depth = self._deepest = 0
 
-    async def run(self, work: Work[Outcome[T]]) -> Outcome[T]:
-        """Run it under a copy of the context. It makes an outcome of whatever happens; cancelling us cancels it, and
-        we wait for its clean-up."""
-        here = asyncio.current_task()
-        assert here is not None
-        loop, cancels = here.get_loop(), here.cancelling()
+    def run(self, work: Work[T]) -> list[Outcome[T]] | Work[list[Outcome[T]]]:
+        """Run it under a copy of the context: gives its outcome, alone in a list, or if it waits what to await for
+        that. Cancelling who awaits it cancels it, and waits for its clean-up."""
+        depth = self._depth
+        if depth > self._deepest:
+            self._deepest = depth
+        if len(self._idle) <= (0 if depth else self._deepest):
+            return self._run_later(work)
+        host, here = self._idle.pop(), _this_task()
+        cancels = here.cancelling()
+        outcome = self._begin(host, work, here)
+        if outcome is None:
+            return _handed_over(host.task, here, cancels)
+        return [_passed(outcome)] if here.cancelling() == cancels else _cancelled()
+
+    async def _run_later(self, work: Work[T]) -> list[Outcome[T]]:
+        """Before a new host stands by, the loop has to go round, which makes code that runs in place wait. So the
+        outermost code makes those for all that may run in place inside it, as many as there ever were."""
+        here = _this_task()
+        cancels = here.cancelling()
+        hosts = [_Host(here.get_loop()) for _ in range(1 if self._depth else self._deepest + 1 - len(self._idle))]
         try:
-            host = await self._take(loop)
+            await asyncio.sleep(0)
         except BaseException:
             work.close()
+            for host in hosts:
+                host.wake()
             raise
-        context = copy_context()
-        waits_for: Any = ...
-        outcome: Outcome[T] = Outcome()
+        host = hosts.pop()
+        self._idle += hosts
+        outcome = self._begin(host, work, here)
+        if outcome is None:
+            outcome = await host.task
+        return [_passed(outcome)] if here.cancelling() == cancels else await _cancelled()
+
+    def _begin(self, host: _Host, work: Work[T], here: asyncio.Task[Any]) -> Outcome[T] | None:
+        """Run it as `host`; None once it waits and `host` goes on with it."""
+        loop, context = here.get_loop(), copy_context()
         self._depth += 1
         _leave_task(loop, here)
         _enter_task(loop, host.task)
+        outcome: Outcome[T] | None = None
         try:
-            waits_for = context.run(work.send, None)
+            host.begun = (context, work, context.run(work.send, None))
         except StopIteration as stop:
-            outcome = stop.value
+            outcome = Outcome(stop.value)
+        except BaseException as error:
+            outcome = Outcome(error=told_apart(error))
         finally:
             _leave_task(loop, host.task)
             _enter_task(loop, here)
             self._depth -= 1
-        if waits_for is not ...:
-            host.begun = (context, work, waits_for)
-            host.wake()
-            outcome = await host.task
-        elif host.clean:
+        if outcome is not None and host.clean:
             self._idle.append(host)
-        else:  # it cancelled its own task, which takes effect as it ends
-            host.wake()
-            outcome = Outcome(error=asyncio.CancelledError())
-        if here.cancelling() > cancels:  # a cancellation that is ours
-            await asyncio.sleep(0)  # where it is delivered, if it came while nothing waited
-            raise asyncio.CancelledError
-        if isinstance(outcome.error, KeyboardInterrupt):
-            raise outcome.error
-        return outcome
-
-    async def _take(self, loop: asyncio.AbstractEventLoop) -> _Host:
-        """A host that stands by.
-
-        Before a new one does, the loop has to go round, which makes code that runs in place wait. So the outermost code
-        makes those for all that may run in place inside it, as many as there ever were.
-        """
-        idle, depth = self._idle, self._depth
-        if depth > self._deepest:
-            self._deepest = depth
-        wanted = 1 if depth else self._deepest + 1
-        if len(idle) >= wanted:
-            return idle.pop()
-        hosts = [_Host(loop) for _ in range(wanted - len(idle))]
-        try:
-            await asyncio.sleep(0)
-        except BaseException:
-            for host in hosts:
-                host.wake()
-            raise
-        idle += hosts
-        return idle.pop()
+            return outcome
+        host.wake()
+        # one that cancelled its own task and did not wait is cancelled as it ends
+        return outcome and Outcome(error=asyncio.CancelledError())
 
     def close(self) -> None:
         """End those that stand by."""
         while self._idle:
             self._idle.pop().wake()
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def _handed_over(task: asyncio.Task[Outcome[T]], here: asyncio.Task[Any], cancels: int) -> list[Outcome[T]]:
+    outcome = await task
+    return [_passed(outcome)] if here.cancelling() == cancels else await _cancelled()
+
+
+def _passed(outcome: Outcome[T]) -> Outcome[T]:
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
+
+
+async def _cancelled() -> Any:
+    """For a task that was cancelled while code in it made something else of that."""
+    await asyncio.sleep(0)  # where it is delivered, if it came while the task did not wait
+    raise asyncio.CancelledError

@@ -29,6 +29,7 @@ from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tasks, put_off
 from runwell.graph.recorded import contents_of
 from runwell.graph.routes import Routing
+from runwell.graph.run_state import NOTHING
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
 from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
@@ -138,7 +139,7 @@ class Run(Keeping, Routing):
         begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
         watches = self.saver is not None and graph.output_is_state
         # going on from where the thread stands goes past a breakpoint that it stands at
-        held = frozenset(task.id for task in self.next) if going_on else frozenset()
+        held = frozenset(task.id for task in self.next) if going_on else NOTHING
         while self.next:
             control = self.control
             if control is not None and control.stopped and (self.saver is not None or not self.nested):

@@ -32,7 +32,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
         key = key_of(node, run.graph.get_name(), given, runtime)
         kept = await run.cache.get(key, run.graph.all_types)
         if kept is not None:
-            run.hits.add(planned.id)
+            run.hits[planned.id] = True
             dispatch_custom_event("node_cached", {"node": node.name, "task_id": planned.id})
             return await run.routed(node, kept, runtime)
     try:

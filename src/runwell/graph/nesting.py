@@ -88,7 +88,7 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
         if run.ns in outer.busy or (step == outer.step and user != scope.task_id):
             raise _shared(graph.get_name(), run.ns)
         outer.memories[run.ns] = (outer.step, scope.task_id)
-        outer.busy.add(run.ns)
+        outer.busy[run.ns] = True
     if run.saver is None and scope.runtime.execution_info.task_id:
         run.token = f"{scope.runtime.idempotency_key}.{count}"
     run.pick = outer.picks.pop(run.ns, None)
@@ -283,7 +283,7 @@ async def reopen(graph: CompiledStateGraph, calls: SaverCalls, thread_id: str, n
 def leave(run: Run) -> None:
     """Note in the calling task where this run stands, and free its memory for the next call."""
     outer: Run = run.caller.run
-    outer.busy.discard(run.ns)
+    outer.busy.pop(run.ns, None)
     if run.saver is not None and run.head is not None:
         run.caller.records.setdefault(CHILDREN, {})[run.ns] = run.head
 

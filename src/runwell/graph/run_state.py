@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from runwell.graph.schema import StateSchema
     from runwell.ports.control import RunControl
 
-__all__ = ["RunState"]
+__all__ = ["NOTHING", "RunState"]
+
+NOTHING: frozenset[str] = frozenset()
+"""One for all runs: an empty set takes more room than a small dict."""
 
 
 class RunState:
@@ -100,12 +103,12 @@ class RunState:
         """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
         self.place: tuple[str | None, str] = (None, "")
         """Thread and namespace, once steps are taken."""
-        self.modes: frozenset[str] = frozenset()
+        self.modes = NOTHING
         self.sink: Callable[[Any], None] | None = None
         self.limit = 1000
         self.max_concurrency: int | None = None
-        self.breaks_before: frozenset[str] = frozenset()
-        self.breaks_after: frozenset[str] = frozenset()
+        self.breaks_before = NOTHING
+        self.breaks_after = NOTHING
         self.durability = "sync"
         self.metadata: dict[str, Any] = {}
         self.messages: MessagesHandler | None = None
@@ -116,19 +119,19 @@ class RunState:
         self.call: str | None = None
         self.can_pause = True
         """Whether the runs around it can; it can itself if it is saved."""
-        self.shares: frozenset[str] = frozenset()
+        self.shares = NOTHING
         self.asked: str | None = None
         self.picks: dict[str, str] = {}
         self.origins: dict[tuple[str, str], str] = {}
         self.memories: dict[str, tuple[int, str]] = {}
-        self.busy: set[str] = set()
+        self.busy: dict[str, bool] = {}
         self.lineage: list[list[str]] = []
         self.pending: Commit | None = None
         self.watch: Watch | None = None
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""
-        self.hits: set[str] = set()
+        self.hits: dict[str, bool] = {}
         """Tasks whose results came out of the cache."""
         self.control: RunControl | None = None
         self.stop: int | None = None
