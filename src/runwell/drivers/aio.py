@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup
-from runwell.drivers.colour import RETOLD, is_coroutine, told_apart
+from runwell.drivers.colour import RETOLD, in_place, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
 from runwell.drivers.hosts import Hosts, within
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
@@ -28,9 +28,6 @@ from runwell.errors import RunCancelled
 __all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async"]
 
 T = TypeVar("T")
-
-SLOW_S = 0.05
-"""A plain hook that runs in place on the loop is warned about past this long."""
 
 _log = logging.getLogger("runwell.drivers")
 
@@ -73,18 +70,6 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
     return outcome.unwrap()
 
 
-def _in_place(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    start = time.perf_counter()
-    try:
-        return function(*args)
-    except StopIteration as error:  # no coroutine lets it through
-        raise told_apart(error) from error
-    finally:
-        taken = time.perf_counter() - start
-        if taken > SLOW_S:
-            _log.warning("%r held the event loop for %.0f ms; make it `async` or move the work", function, taken * 1e3)
-
-
 async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
     """Call user code of either colour from async code. Plain functions run in a worker thread unless cheap."""
     try:
@@ -95,7 +80,7 @@ async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
             function = partial(function, **kwargs)
         if not callee.cheap:
             return await in_worker(function, *args)
-        result = _in_place(function, args)
+        result = in_place(function, *args)
         return await result if is_coroutine(result) else result  # type: ignore[no-any-return]
     except (*RETOLD, RuntimeError) as error:
         if (told := told_apart(error)) is error:
@@ -143,7 +128,7 @@ class AsyncDriver:
             made = callee.aio(*effect.args)
             return made if type(made) is CoroutineType else given(made)
         assert callee.sync is not None
-        return _in_place(callee.sync, effect.args) if callee.cheap else in_worker(callee.sync, *effect.args)
+        return in_place(callee.sync, *effect.args) if callee.cheap else in_worker(callee.sync, *effect.args)
 
     async def _call_guarded(self, effect: Call[Any]) -> Any:
         callee, seconds = effect.callee, effect.timeout
@@ -151,7 +136,7 @@ class AsyncDriver:
             assert callee.sync is not None
             if not callee.cheap:
                 return await in_worker(callee.sync, *effect.args, shield=True)
-            result = _in_place(callee.sync, effect.args)  # nothing can cancel it
+            result = in_place(callee.sync, *effect.args)  # nothing can cancel it
             return await _shielded(attempt(given, result)) if is_coroutine(result) else result
         work: Awaitable[Outcome[Any]]
         if seconds is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +16,13 @@ from runwell.errors import GraphInterrupt, NodeError, NodeTimeoutError, Signal
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
 
-__all__ = ["RETOLD", "callee", "cheap", "is_async", "is_coroutine", "stopped", "timed_out", "told_apart"]
+__all__ = ["RETOLD", "callee", "cheap", "in_place", "is_async", "is_coroutine", "stopped", "timed_out", "told_apart"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+SLOW_S = 0.05
+"""Plain code that runs in place on an event loop is warned about past this long."""
 
 
 def is_async(function: Any) -> bool:
@@ -91,6 +97,32 @@ def told_apart(error: BaseException) -> BaseException:
         return error
     told.__cause__ = error
     return told
+
+
+def in_place(function: Callable[..., T], *args: Any) -> T:
+    """Call plain user code that never waits, whatever drives us. In a thread that runs an event loop, code that takes
+    long all the same is warned about."""
+    start = perf_counter()
+    try:
+        return function(*args)
+    except RETOLD as error:
+        if (told := told_apart(error)) is error:
+            raise
+        raise told from error
+    finally:
+        taken = perf_counter() - start
+        if taken > SLOW_S:
+            _slow(function, taken)
+
+
+def _slow(function: Any, taken: float) -> None:
+    aio = sys.modules.get("asyncio")
+    if aio is not None and aio._get_running_loop() is not None:
+        import logging
+
+        logging.getLogger("runwell.drivers").warning(
+            "%r held the event loop for %.0f ms; make it `async` or move the work", function, taken * 1e3
+        )
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:

@@ -129,7 +129,7 @@ class Hosts:
         outcome = self._begin(host, work, here)
         if outcome is None:
             return _handed_over(host.task, here, cancels)
-        return [_passed(outcome)] if here.cancelling() == cancels else _cancelled()
+        return [_passed(outcome)] if here.cancelling() <= cancels else _cancelled()
 
     async def _run_later(self, work: Work[T]) -> list[Outcome[T]]:
         """Before a new host stands by, the loop has to go round, which makes code that runs in place wait. So the
@@ -149,7 +149,7 @@ class Hosts:
         outcome = self._begin(host, work, here)
         if outcome is None:
             outcome = await host.task
-        return [_passed(outcome)] if here.cancelling() == cancels else await _cancelled()
+        return [_passed(outcome)] if here.cancelling() <= cancels else await _cancelled()
 
     def _begin(self, host: _Host, work: Work[T], here: asyncio.Task[Any]) -> Outcome[T] | None:
         """Run it as `host`; None once it waits and `host` goes on with it."""
@@ -172,8 +172,9 @@ class Hosts:
             self._idle.append(host)
             return outcome
         host.wake()
-        # one that cancelled its own task and did not wait is cancelled as it ends
-        return outcome and Outcome(error=asyncio.CancelledError())
+        if outcome is not None:  # it cancelled its own task and did not wait: that takes effect as it ends
+            return Outcome(error=asyncio.CancelledError())
+        return None
 
     def close(self) -> None:
         """End those that stand by."""
@@ -189,7 +190,7 @@ def _this_task() -> asyncio.Task[Any]:
 
 async def _handed_over(task: asyncio.Task[Outcome[T]], here: asyncio.Task[Any], cancels: int) -> list[Outcome[T]]:
     outcome = await task
-    return [_passed(outcome)] if here.cancelling() == cancels else await _cancelled()
+    return [_passed(outcome)] if here.cancelling() <= cancels else await _cancelled()
 
 
 def _passed(outcome: Outcome[T]) -> Outcome[T]:

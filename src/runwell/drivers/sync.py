@@ -222,11 +222,7 @@ class SyncDriver:
         if len(tasks) == 1:
             return [copy_context().run(self._one, tasks[0])]
         drive = self.drive
-        return fan_out(
-            [lambda task=task: drive(task()) for task in tasks],  # type: ignore[misc]
-            effect.limit,
-            stop_on_error=effect.stop_on_error,
-        )
+        return fan_out(tasks, effect.limit, stop_on_error=effect.stop_on_error, call=lambda task: drive(task()))
 
     def _one(self, task: Callable[[], Flow[Any]]) -> Outcome[Any]:
         try:

@@ -65,8 +65,14 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 class _FanOut:
     """Threads pull tasks from one iterator; nobody waits for a place in a pool, so nesting cannot deadlock."""
 
-    def __init__(self, thunks: Sequence[Callable[[], Any]], stop_on_error: bool) -> None:
+    def __init__(
+        self,
+        thunks: Sequence[Callable[[], Any]],
+        stop_on_error: bool,
+        call: Callable[[Callable[[], Any]], Any] | None = None,
+    ) -> None:
         self.outcomes: list[Outcome[Any] | None] = [None] * len(thunks)
+        self.call = call
         self.pull = iter(enumerate(thunks)).__next__
         self.stop_on_error = stop_on_error
         self.stopped = False
@@ -74,18 +80,17 @@ class _FanOut:
         self.context = run_context(self.group)
 
     def work(self, report: Callable[[int, Outcome[Any]], None] | None = None) -> None:
-        context = self.context
+        pull, copy, call, outcomes = self.pull, self.context.copy, self.call, self.outcomes
         while not self.stopped:
             try:
-                index, thunk = self.pull()
+                index, thunk = pull()
             except StopIteration:
                 self.stopped = True
                 return
-            outcome = context.copy().run(_attempt, thunk)
-            self.outcomes[index] = outcome
+            outcomes[index] = outcome = copy().run(_attempt, thunk, call)
             if report is not None:
                 report(index, outcome)
-            if self.stop_on_error and isinstance(outcome.error, Exception):
+            if outcome.error is not None and self.stop_on_error and isinstance(outcome.error, Exception):
                 self.stop()
 
     def hire(self, helper: Callable[[], None], wanted: int) -> int:
@@ -104,9 +109,9 @@ class _FanOut:
         self.group.cancel()
 
 
-def _attempt(thunk: Callable[[], T]) -> Outcome[T]:
+def _attempt(thunk: Callable[[], T], call: Callable[[Callable[[], T]], T] | None) -> Outcome[T]:
     try:
-        return Outcome(thunk())
+        return Outcome(thunk() if call is None else call(thunk))
     except KeyboardInterrupt:
         raise  # a person's Ctrl-C is about the program, not about this task
     except BaseException as error:
@@ -114,15 +119,20 @@ def _attempt(thunk: Callable[[], T]) -> Outcome[T]:
 
 
 def fan_out(
-    thunks: Sequence[Callable[[], T]], limit: int | None = None, *, stop_on_error: bool = False
+    thunks: Sequence[Callable[[], Any]],
+    limit: int | None = None,
+    *,
+    stop_on_error: bool = False,
+    call: Callable[[Callable[[], Any]], T] | None = None,
 ) -> list[Outcome[T]]:
-    """Run plain functions side by side, at most `limit` at once; their outcomes in the order given.
+    """Run plain functions side by side, at most `limit` at once; their outcomes in the order given. With `call` each
+    one's result is what `call(function)` gives.
 
     The calling thread works too. Each runs under its own copy of the caller's context. With `stop_on_error` what has
     not started when one fails with an Exception is not started, async work under way is cancelled, and both have the
     outcome `RunCancelled`. Ctrl-C cancels async work under way, lets it clean up, and goes on to the caller.
     """
-    job = _FanOut(thunks, stop_on_error)
+    job = _FanOut(thunks, stop_on_error, call)
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def helper() -> None:

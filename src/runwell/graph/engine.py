@@ -134,22 +134,23 @@ class Run(Keeping, Routing):
         return self._unfinished(STOPPED, mark)
 
     async def _steps(self, going_on: bool) -> list[Interrupt]:
-        graph, blueprint, taken = self.graph, self.graph.blueprint, 0
-        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
+        graph, blueprint, control, limit, taken = self.graph, self.graph.blueprint, self.control, self.limit, 0
+        self.stop, self.place = self.step + limit, (self.thread_id, self.ns)
+        ambient = CURRENT.get()
+        self.watched = ambient is not None and bool(ambient.handlers)
         begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
         watches = self.saver is not None and graph.output_is_state
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else NOTHING
         while self.next:
-            control = self.control
             if control is not None and control.stopped and (self.saver is not None or not self.nested):
                 raise GraphDrained(control.reason)
             now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
             if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
                 await self._paused([])
                 return []
-            if taken >= self.limit:
-                raise _too_many(graph.name, now, self.limit)
+            if taken >= limit:
+                raise _too_many(graph.name, now, limit)
             if watches:
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None)
             done, interrupts = await self._step(now, begin)
@@ -191,11 +192,16 @@ class Run(Keeping, Routing):
     async def _step(self, tasks: list[PlannedTask], begin: Callable[..., Any]) -> tuple[Done, list[Interrupt]]:
         """Run a step's tasks that have no result yet, each by `begin`; gives all results in task order, or the open
         questions."""
+        alone = len(tasks) == 1
+        if alone and not self.records and self.pending is None:  # the usual case, in short
+            (outcome,) = await RunTasks((partial(begin, tasks[0], True),))
+            if outcome.error is None:
+                return [(tasks[0].node, outcome.value)], []
+            return await self._results(tasks, tasks, [outcome], {}, [])
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
         todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
-        alone = len(tasks) == 1
-        flows = [partial(begin, todo[0], alone)] if len(todo) == 1 else [partial(begin, task, alone) for task in todo]
+        flows: list[Callable[[], Any]] = [partial(begin, task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async" and self.pending is not None:  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
@@ -205,12 +211,21 @@ class Run(Keeping, Routing):
         outcomes: list[Outcome[Any]] = await RunTasks(flows, self.max_concurrency, stop_on_error=stop)
         if pending is not None:
             outcomes.pop().unwrap()
+        return await self._results(tasks, todo, outcomes, results, waiting)
+
+    async def _results(
+        self,
+        tasks: list[PlannedTask],
+        todo: list[PlannedTask],
+        outcomes: list[Outcome[Any]],
+        results: dict[str, list[Write]],
+        waiting: list[Interrupt],
+    ) -> tuple[Done, list[Interrupt]]:
+        """What a step comes to, from the outcomes of those of its `tasks` that were `todo`."""
         if self.unkept:
             unkept, self.unkept = self.unkept, []
             for record in unkept:
                 await self._keep_now(record)
-        if alone and outcomes and outcomes[0].error is None:
-            return [(tasks[0].node, outcomes[0].value)], []
         failed: list[BaseException] = []
         drained: GraphDrained | None = None
         paused = bool(waiting)
@@ -253,13 +268,14 @@ class Run(Keeping, Routing):
             scope.records = dict(record.records)
         CURRENT_TASK.set(scope)
         try:
-            ambient = CURRENT.get()
-            if ambient is not None and ambient.handlers:
+            if self.watched:
                 writes = await self._observed(node, planned, runtime, scope)
             else:  # `settled`, written out: a coroutine less in every step
                 try:
-                    run_node = self.attempt if not node.guarded else partial(guarded, self)
-                    writes = await run_node(node, planned, runtime, scope)
+                    if node.guarded:
+                        writes = await guarded(self, node, planned, runtime, scope)
+                    else:
+                        writes = await self.attempt(node, planned, runtime, scope)
                     if scope.calls is not None or scope.pause is not None:
                         await closed(scope)
                 except BaseException as error:
@@ -379,15 +395,11 @@ class Run(Keeping, Routing):
 
     def _apply(self, done: Done) -> dict[str, tuple[Any, Any]]:
         """Apply a step's writes; gives what they changed."""
-        graph, applied, after = self.graph, self.applied, None
-        if applied is None:
-            changes = apply_step(graph.blueprint, self.values, done)
+        graph, applied, self.applied = self.graph, self.applied, None
+        if applied is not None and len(done) == 1 and done[0][1] is applied[0]:
+            _, changes, after = applied
         else:
-            self.applied = None
-            if len(done) == 1 and done[0][1] is applied[0]:
-                _, changes, after = applied
-            else:
-                changes = apply_step(graph.blueprint, self.values, done)
+            changes, after = apply_step(graph.blueprint, self.values, done), None
         if self.watch is not None:
             self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
         if changes:

@@ -135,17 +135,19 @@ def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]
 
 def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[Sequence[str | Send], bool]:
     """Where a task leads, and whether by its edges: a jump replaces them."""
-    routes: list[str | Send] = []
+    routes: list[str | Send] | None = None
     jumps: list[str | Send] = []
     for name, target in writes:
         if name in LEADS:
+            if routes is None:
+                routes = []
             (routes if name == ROUTE else jumps).append(target)
+    edges = blueprint.edges.get(node, ())
+    if routes is None:
+        return edges, True
     if jumps:
         return jumps, False
-    if node not in blueprint.edges:
-        return routes, True
-    edges = blueprint.edges[node]
-    return [*edges, *routes] if routes else edges, True
+    return [*edges, *routes] if edges else routes, True
 
 
 def plan_tasks(
@@ -172,30 +174,29 @@ def plan_tasks(
     progress = {name: list(sources) for name, sources in joins.items()}
     left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand
 
-    def add(target: str | Send) -> None:
-        if isinstance(target, Send):
-            number = len(tasks)
-            tasks[number] = PlannedTask(f"{target.node}:{step}:{number}", target.node, True, target.arg)
-        elif target not in tasks and target != END:
-            tasks[target] = PlannedTask(f"{target}:{step}", target)
+    def add(targets: Sequence[str | Send]) -> None:
+        for target in targets:
+            if isinstance(target, Send):
+                number, node = len(tasks), target.node
+                tasks[number] = PlannedTask(f"{node}:{step}:{number}", node, True, target.arg)
+            elif target not in tasks and target != END:
+                tasks[target] = PlannedTask(f"{target}:{step}", target)
 
-    all_joins = blueprint.joins
     for node, writes in ended:
         targets, by_edges = routes_of(blueprint, node, writes)
-        for target in targets:
-            add(target)
-        if all_joins and by_edges and node not in left:
+        if targets:
+            add(targets)
+        if by_edges and blueprint.joins and node not in left:
             left.append(node)
-    for join in all_joins:
+    for join in blueprint.joins:
         seen = progress.get(join.name, [])
         seen = [*seen, *(node for node in left if node in join.sources and node not in seen)]
         if len(seen) == len(join.sources):
             progress.pop(join.name, None)
-            add(join.target)
+            add((join.target,))
         elif seen:
             progress[join.name] = seen
-    for task in waiting:
-        add(Send(task.node, task.arg) if task.sent else task.node)
+    add([Send(task.node, task.arg) if task.sent else task.node for task in waiting])
     return list(tasks.values()), progress
 
 

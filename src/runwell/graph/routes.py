@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runwell.effects import Call
+from runwell.drivers.colour import in_place, is_coroutine
+from runwell.drivers.sync import given
+from runwell.effects import Call, Callee
 from runwell.errors import (
     InvalidUpdateError,
     nearest,
@@ -64,7 +66,13 @@ class Routing(RunState):
                 chosen = await branch.flow(values)
             else:
                 called = branch.callee if not branch.wants else branch.bound(runtime)
-                chosen = await Call(called, self.view(graph.schema, values))
+                state = self.view(graph.schema, values)
+                if called.aio is None and called.sync is not None:
+                    chosen = in_place(called.sync, state)
+                    if is_coroutine(chosen):
+                        chosen = await Call(Callee(None, given), chosen)
+                else:
+                    chosen = await Call(called, state)
             if type(chosen) is str:  # the usual case, in short
                 target = chosen if branch.ends is None else branch.ends.get(chosen)
                 if target in graph.nodes:

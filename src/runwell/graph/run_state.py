@@ -78,6 +78,7 @@ class RunState:
         "unkept",
         "values",
         "watch",
+        "watched",
     )
 
     def __init__(self, graph: CompiledStateGraph) -> None:
@@ -128,6 +129,8 @@ class RunState:
         self.lineage: list[list[str]] = []
         self.pending: Commit | None = None
         self.watch: Watch | None = None
+        self.watched = False
+        """Whether anybody is told of its tasks, once steps are taken."""
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""
