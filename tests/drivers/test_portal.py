@@ -183,9 +183,9 @@ def test_cheap_functions_run_in_place_and_others_hop():
 
 
 def test_a_cheap_function_that_blocks_the_loop_is_named(caplog, monkeypatch):
-    from runwell.drivers import aio
+    from runwell.drivers import colour
 
-    monkeypatch.setattr(aio, "SLOW_S", -1.0)
+    monkeypatch.setattr(colour, "SLOW_S", -1.0)
 
     def router():
         return 1
