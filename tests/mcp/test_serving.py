@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -17,10 +19,11 @@ from mcp.types import ElicitResult
 from pydantic import BaseModel
 
 from mcp import Client
-from runwell.agents import create_agent
+from runwell.agents import Budget, create_agent
 from runwell.agents.structured_output import ToolStrategy
-from runwell.errors import DuplicateTool, InvalidInput, MCPToolError
-from runwell.mcp import MCPClient, Stdio, as_mcp_server
+from runwell.errors import DuplicateTool, InvalidConfig, InvalidInput, MCPToolError, ToolError
+from runwell.graph import START, MessagesState, StateGraph, interrupt
+from runwell.mcp import MCPClient, Stdio, as_mcp_server, serve
 from runwell.messages import AIMessage
 from runwell.observe import BaseCallbackHandler
 from runwell.persistence import InMemorySaver
@@ -367,3 +370,171 @@ def test_the_command_serves_over_http(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_what_the_program_keeps_to_itself_is_told_to_no_caller() -> None:
+    """Errors of the outside, which an agent's own model would be told of, name hosts and files."""
+
+    @tool
+    def lookup() -> str:
+        """Look up."""
+        raise ConnectionError("db.internal refused hunter2")
+
+    class Broken(FakeChatModel):
+        def _reply(self, request: Any) -> AIMessage:
+            raise ConnectionError("model.internal refused hunter2")
+
+    agent = create_agent(Broken(responses=[]), [], name="agent_7")
+    for server, name in (
+        (as_mcp_server(lookup), "lookup"),
+        (as_mcp_server(agent), "agent_7"),
+        (as_mcp_server(agent, saver=InMemorySaver()), "agent_7"),
+    ):
+        done = call(server, name, {} if name == "lookup" else {"task": "x"})
+        assert (done.is_error, done.content[0].text) == (True, f"The tool {name!r} failed: ConnectionError.")
+
+
+def test_what_a_tool_says_of_its_failure_is_told() -> None:
+    @tool
+    def refuse() -> str:
+        """Refuse."""
+        raise ToolError("not on Sundays")
+
+    @tool(timeout=0.1)
+    async def hang() -> str:
+        """Hang."""
+        await asyncio.Event().wait()
+        return ""
+
+    server = as_mcp_server(refuse, hang)
+    assert call(server, "refuse", {}).content[0].text == "not on Sundays"
+    assert "hang took longer than its timeout" in call(server, "hang", {}).content[0].text
+
+
+def test_an_agents_own_limit_ends_the_call() -> None:
+    class Looping(FakeChatModel):
+        def _reply(self, request: Any) -> AIMessage:
+            return AIMessage("", tool_calls=[tool_call("dice", str(len(request.messages)), count=1)])
+
+    agent = create_agent(Looping(responses=[]), [dice], name="looping", budget=Budget(model_calls=3))
+    for saver in (None, InMemorySaver()):
+        done = call(as_mcp_server(agent, saver=saver), "looping", {"task": "x"})
+        assert done.is_error
+        assert "3 of 3 model_calls" in done.content[0].text
+
+
+def test_halves_of_characters_end_no_server() -> None:
+    @tool
+    def half() -> str:
+        """Give half."""
+        return "a\ud800"
+
+    @tool(output_schema=Weather, response_format="content_and_artifact")
+    def odd(city: str) -> Any:
+        """Give an odd place."""
+        return "odd", {"city": "b\udfff", "degrees": 1}
+
+    @tool
+    def ask() -> str:
+        """Ask oddly."""
+        return str(interrupt("What\ud800?"))
+
+    with MCPClient(
+        as_mcp_server(half, odd, ask),
+        protocol="legacy",
+        on_elicitation=lambda question: {"answer": question["message"]},
+    ) as client:
+        tools = named(client)
+        assert tools["half"].invoke({}) == "a?"
+        assert tools["odd"].invoke(tool_call("odd", city="x")).artifact == {"city": "b?", "degrees": 1}
+        assert tools["ask"].invoke({}) == "What??"
+
+
+def test_a_tool_may_have_a_store() -> None:
+    from runwell.persistence import InMemoryStore
+    from runwell.tools import InjectedStore
+
+    @tool
+    def remember(what: str, store: Annotated[Any, InjectedStore()]) -> str:
+        """Remember."""
+        store.put(("notes",), what, {"text": what})
+        return "kept"
+
+    store = InMemoryStore()
+    assert call(as_mcp_server(remember, store=store), "remember", {"what": "rain"}).content[0].text == "kept"
+    assert store.get(("notes",), "rain").value == {"text": "rain"}
+    with pytest.raises(InvalidInput, match="'remember' needs a long-term store"):
+        as_mcp_server(remember)
+
+
+def test_what_says_not_what_it_does_is_refused() -> None:
+    graph = StateGraph(MessagesState).add_node("n", _node).add_edge(START, "n").compile()
+    for part in (FakeChatModel(responses=["x"]), graph):
+        with pytest.raises(InvalidInput, match="does not say to a model what it does") as caught:
+            as_mcp_server(part)
+        assert "as_tool(name=" in caught.value.hint
+
+
+def _node(state: Any) -> Any:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seal": ["short"]}, "32 bytes"),
+        ({"seal": "x" * 40}, "no list of secrets"),
+        ({"seal": []}, "no list of secrets"),
+        ({"keep": -1}, "keep=-1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(office: Any, options: Any, said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        as_mcp_server(office.add, **options)
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_end_the_command_at_once(number: int, status: int) -> None:
+    """In the middle of a call, while the SDK would wait for another line."""
+    process = subprocess.Popen(
+        [*COMMAND, "mcp", "serve", f"{OFFICE}:sleep"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def say(**message: Any) -> None:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    say(id=1, method="initialize", params=about)
+    assert json.loads(process.stdout.readline())["id"] == 1
+    say(method="notifications/initialized")
+    say(id=2, method="tools/call", params={"name": "sleep", "arguments": {}})
+    while "sleeping" not in process.stderr.readline():
+        pass
+    process.send_signal(number)
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == status
+    assert "Traceback" not in said
+
+
+@pytest.mark.integration
+def test_a_port_that_is_taken_is_told() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            InvalidConfig, match=f"Nothing can listen on '127.0.0.1', port {port}: Address already in use"
+        ):
+            serve(weather, http=True, port=port)
+    for wrong in (99_999, -1):
+        with pytest.raises(InvalidConfig, match=f"port={wrong}"):
+            serve(weather, http=True, port=wrong)

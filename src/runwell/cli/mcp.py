@@ -63,7 +63,9 @@ def serve(
     with contextlib.ExitStack() as stack:
         options: dict[str, Any] = {"answers_by_tool": answers_by_tool}
         if saver is not None:
-            options["saver"] = stack.enter_context(saver_of(saver))
+            options["saver"] = kept = stack.enter_context(saver_of(saver))
+            if hasattr(kept, "setup"):
+                kept.setup()  # one that cannot be reached is told now, and not to the first caller
             if saver.startswith("sqlite:"):
                 options["answer_hint"] = _how_to_answer(targets, saver)
         with contextlib.redirect_stdout(sys.stderr):  # standard output is the protocol's

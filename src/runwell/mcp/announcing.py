@@ -10,6 +10,7 @@ from runwell.agents.agent_tool import AgentTool
 from runwell.agents.compiled import CompiledAgent
 from runwell.agents.structured_output import ProviderStrategy
 from runwell.mcp.outgoing import as_error, as_result
+from runwell.mcp.text import sendable
 from runwell.messages.message import ToolMessage
 from runwell.schemas.json_schema import at_root
 from runwell.tools.base_tool import BaseTool
@@ -24,9 +25,9 @@ def announced(tool: BaseTool, input_schema: dict[str, Any] | None = None) -> Any
     return Tool(
         name=tool.name,
         title=getattr(tool, "title", None),
-        description=tool.description,
-        input_schema=tool.json_schema() if input_schema is None else input_schema,
-        output_schema=_output(tool),
+        description=sendable(tool.description),
+        input_schema=sendable(tool.json_schema() if input_schema is None else input_schema),
+        output_schema=sendable(_output(tool)),
         annotations=ToolAnnotations(
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
@@ -51,7 +52,7 @@ def answer_of_tool(tool: BaseTool, message: ToolMessage) -> Any:
     if not isinstance(plain, Mapping):  # nothing but an error may go without it
         said = message.text
         return as_error(f"The tool {tool.name!r} gave no structured result, which it declares. It said: {said:.2000}")
-    made.structured_content = dict(plain)
+    made.structured_content = sendable(dict(plain))
     return made
 
 

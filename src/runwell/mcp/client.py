@@ -12,16 +12,15 @@ from runwell.drivers.aio import call_async
 from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, MCPToolChanged, ToolDefinitionError
 from runwell.mcp.connection import Callbacks, Connection, Session
-from runwell.mcp.content import as_blocks, check_output, output_validator
+from runwell.mcp.content import check_output, output_validator
 from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
+from runwell.mcp.offers import Offers
 from runwell.mcp.options import check_options
-from runwell.mcp.prompts import as_messages
 from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
-from runwell.mcp.resources import MCPResource, as_documents
 from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
 from runwell.mcp.target import Http, Target, sdk, target_of
-from runwell.mcp.text import MCPLimits, bounded, clean, clean_schema, tool_name
+from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
 from runwell.mcp.tool import MCPTool
 from runwell.ports.seat import Held
 
@@ -34,7 +33,7 @@ CONNECT_S = 30.0
 LOGIN_S = 300.0
 
 
-class MCPClient:
+class MCPClient(Offers):
     """A client of one MCP server: its tools, resources and prompts, for callers of either colour.
 
     `target` is a URL, `Stdio(...)`, `Http(...)`, the `Path` of a Python file, a mapping with `url` or `command`, or a
@@ -174,32 +173,6 @@ class MCPClient:
             session.changed.add("tools")
             raise
 
-    async def _read_list(self, session: Session, what: str) -> list[Any]:
-        """All pages of a list of the server's."""
-        found: list[Any] = []
-        if getattr(session.client.server_capabilities, "resources" if what == "resource_templates" else what) is None:
-            return found  # it has none at all
-        cursor: str | None = None
-        for _ in range(self.limits.tools):
-            page = await getattr(session.client, f"list_{what}")(cursor=cursor)
-            found += getattr(page, what)
-            if len(found) > self.limits.tools:
-                break
-            if page.next_cursor is None or page.next_cursor == cursor:
-                return found
-            cursor = page.next_cursor
-        raise ToolDefinitionError(
-            f"MCP server {self.name!r} lists more than {self.limits.tools} {what.replace('_', ' ')}, or pages of them.",
-            hint="Raise limits=MCPLimits(tools=...) if that is meant.",
-        )
-
-    async def _all(self, what: str) -> list[Any]:
-        """All of a list of the server's. Raises MCPToolError if the server does not give it."""
-        found: list[Any] = await self._asked(
-            lambda session: self._read_list(session, what), f"its {what.replace('_', ' ')}"
-        )
-        return found
-
     def _made(self, found: list[Any]) -> list[MCPTool]:
         names = [each.name for each in found]
         taken = selected(self.name, names, self.include, self.exclude)
@@ -331,131 +304,6 @@ class MCPClient:
         if tool.remote_name not in self._pins:
             raise MCPToolChanged(f"Tool {tool.remote_name!r} of {self.name!r} is not pinned.", tool=tool.remote_name)
         check_pin(self.name, tool.remote_name, None if now is None else digest(now), self._pins[tool.remote_name])
-
-    # -- resources and prompts
-
-    def resources(self) -> list[MCPResource]:
-        """What the server offers to read; `resource_templates` are not among them."""
-        return from_plain(self._resources)
-
-    async def aresources(self) -> list[MCPResource]:
-        """As `resources`."""
-        return await from_async(self._resources)
-
-    async def _resources(self) -> list[MCPResource]:
-        return [MCPResource.of(each, self.limits) for each in await self._all("resources")]
-
-    def resource_templates(self) -> list[dict[str, Any]]:
-        """Families of resources, whose addresses are to be filled in: `uri_template`, `name`, `description` and
-        `mime_type` of each."""
-        return from_plain(self._templates)
-
-    async def aresource_templates(self) -> list[dict[str, Any]]:
-        """As `resource_templates`."""
-        return await from_async(self._templates)
-
-    async def _templates(self) -> list[dict[str, Any]]:
-        found = await self._all("resource_templates")
-        return [
-            {
-                "uri_template": clean(each.uri_template),
-                "name": bounded(each.name, self.limits.description),
-                "description": bounded(each.description or "", self.limits.description),
-                "mime_type": each.mime_type,
-            }
-            for each in found
-        ]
-
-    def read(self, *uris: str) -> list[Any]:
-        """Resources as documents: text as `Document`, bytes as `Blob`, with `source`, `mime_type` and `server`.
-
-        Raises MCPToolError if the server refuses.
-        """
-        return from_plain(self._read, uris)
-
-    async def aread(self, *uris: str) -> list[Any]:
-        """As `read`."""
-        return await from_async(self._read, uris)
-
-    async def _read(self, uris: Sequence[str]) -> list[Any]:
-        made = []
-        for uri in uris:
-            made += as_documents(await self._contents(uri), self.name, self.limits)
-        return made
-
-    def context(self, *uris: str) -> list[dict[str, Any]]:
-        """Resources as content blocks for a message: `HumanMessage(["Sum this up.", *client.context(uri)])`.
-
-        Text within the limit of a result, media within theirs. Raises MCPToolError if the server refuses.
-        """
-        return from_plain(self._context, uris)
-
-    async def acontext(self, *uris: str) -> list[dict[str, Any]]:
-        """As `context`."""
-        return await from_async(self._context, uris)
-
-    async def _context(self, uris: Sequence[str]) -> list[dict[str, Any]]:
-        from mcp_types import EmbeddedResource
-
-        made = []
-        for contents in [await self._contents(uri) for uri in uris]:
-            made += as_blocks([EmbeddedResource(type="resource", resource=each) for each in contents], self.limits)
-        return made
-
-    async def _contents(self, uri: str) -> Sequence[Any]:
-        result = await self._asked(lambda session: session.client.read_resource(uri), f"resource {uri!r}")
-        return result.contents  # type: ignore[no-any-return]
-
-    def prompts(self) -> list[dict[str, Any]]:
-        """The server's prompts: `name`, `description` and `arguments` (each `name`, `description`, `required`)."""
-        return from_plain(self._prompts)
-
-    async def aprompts(self) -> list[dict[str, Any]]:
-        """As `prompts`."""
-        return await from_async(self._prompts)
-
-    async def _prompts(self) -> list[dict[str, Any]]:
-        found = await self._all("prompts")
-        return [
-            {
-                "name": each.name,
-                "description": bounded(each.description or "", self.limits.description),
-                "arguments": [
-                    {
-                        "name": one.name,
-                        "description": bounded(one.description or "", self.limits.description),
-                        "required": bool(one.required),
-                    }
-                    for one in each.arguments or ()
-                ],
-            }
-            for each in found
-        ]
-
-    def prompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
-        """A prompt of the server's as messages. Arguments are sent as text."""
-        return from_plain(self._prompt, name, arguments)
-
-    async def aprompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
-        """As `prompt`."""
-        return await from_async(self._prompt, name, arguments)
-
-    async def _prompt(self, name: str, arguments: Mapping[str, Any] | None) -> list[Any]:
-        given = None if arguments is None else {key: str(value) for key, value in arguments.items()}
-        result = await self._asked(lambda session: session.client.get_prompt(name, given), f"prompt {name!r}")
-        return as_messages(result.messages, self.limits)
-
-    async def _asked(self, use: Any, what: str) -> Any:
-        from mcp.shared.exceptions import MCPError
-        from pydantic import ValidationError
-
-        from runwell.errors import MCPToolError
-
-        try:
-            return await self._connection.send(use)
-        except (MCPError, ValidationError) as error:
-            said = bounded(str(error), self.limits.message)
-            raise MCPToolError(f"MCP server {self.name!r} did not give {what}: {said}") from error
 
     def seats(self) -> Iterable[Held]:
         """The seats it holds in an agent that has its tools."""

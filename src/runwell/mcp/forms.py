@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.mcp.text import sendable
 from runwell.ports.command import Interrupt
 from runwell.tools.result import to_text
 
@@ -23,11 +24,13 @@ def request_of(question: Interrupt, problem: str | None = None) -> Any:
     from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams
 
     value = question.value
-    before = f"{problem}\n" if problem else ""
+    before = f"{sendable(problem)}\n" if problem else ""
     if _relayed(value) and value["mode"] == "url":
         return ElicitRequest(params=ElicitRequestURLParams(message=before + value["message"], url=value["url"]))
     return ElicitRequest(
-        params=ElicitRequestFormParams(message=before + _message(value), requested_schema=_schema(question))
+        params=ElicitRequestFormParams(
+            message=before + sendable(_message(value)), requested_schema=sendable(_schema(question))
+        )
     )
 
 

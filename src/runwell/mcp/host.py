@@ -12,18 +12,20 @@ from typing import Any
 import anyio
 
 from runwell.agents.agent_tool import AgentTool
+from runwell.agents.compiled import CompiledAgent
 from runwell.agents.tool_runner import ToolNode
 from runwell.errors import (
     BudgetExceeded,
     DuplicateTool,
     InvalidInput,
     InvalidResume,
+    NodeTimeoutError,
     RunwellError,
     ThreadBusy,
     ToolArgumentsError,
+    ToolError,
 )
 from runwell.graph.builder import StateGraph
-from runwell.graph.compiled import CompiledStateGraph
 from runwell.graph.messages_state import MessagesState
 from runwell.mcp.announcing import announced, answer_of_tool
 from runwell.mcp.forms import Declined, answer_of, request_of
@@ -33,6 +35,7 @@ from runwell.mcp.text import bounded
 from runwell.messages.message import AIMessage
 from runwell.ports.command import START, Command, Interrupt
 from runwell.ports.runtime import Principal
+from runwell.runnables.runnable import Runnable
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.result import to_text
 from runwell.tools.toolbox import as_tools
@@ -55,7 +58,13 @@ class Host:
     """How long a question of a call that nothing else keeps waits, in seconds."""
 
     def __init__(
-        self, parts: Sequence[Any], *, saver: Any, answers_by_tool: bool = False, hint: str | None = None
+        self,
+        parts: Sequence[Any],
+        *,
+        saver: Any = None,
+        store: Any = None,
+        answers_by_tool: bool = False,
+        hint: str | None = None,
     ) -> None:
         from runwell.persistence.checkpoints.memory import InMemorySaver
 
@@ -66,6 +75,10 @@ class Host:
         for tool in as_tools([_as_part(part) for part in parts]).values():
             if not isinstance(tool, BaseTool):
                 raise InvalidInput(f"{tool.name!r} is run by a model's provider, and cannot be served.")
+            if tool.needs_store and store is None:
+                raise InvalidInput(
+                    f"The tool {tool.name!r} needs a long-term store, and there is none.", hint="Pass store=..."
+                )
             self.tools[tool.name] = tool
             if isinstance(tool, AgentTool) and (saver is not None or _has_saver(tool.agent)):
                 self.threads[tool.name] = AgentThreads(tool, saver)
@@ -79,9 +92,9 @@ class Host:
         """Whether no run outlives the process."""
         self.waiting: dict[str, float] = {}
         graph: Any = StateGraph(MessagesState)
-        graph.add_node("tools", ToolNode(list(self.tools.values())))
+        graph.add_node("tools", ToolNode(list(self.tools.values()), handle_tool_errors=_told_to_callers))
         graph.add_edge(START, "tools")
-        self.graph = graph.compile(checkpointer=self.saver)
+        self.graph = graph.compile(checkpointer=self.saver, store=store)
 
     async def listed(self, ctx: Any, params: Any) -> Any:
         from mcp_types import ListToolsResult
@@ -115,7 +128,7 @@ class Host:
         except Declined as said:
             left = f" The question stays open: call {params.name} with {THREAD} alone to be asked again."
             made = as_error(f"It asked, and the answer was: {said}.{left if run.kept else ' Nothing more was done.'}")
-        except (BudgetExceeded, ThreadBusy, InvalidInput) as error:
+        except (BudgetExceeded, ThreadBusy) as error:
             made = as_error(f"{params.name} did not finish: {_told(error)}")
         except Exception as error:
             _log.exception("tool %r failed", params.name)
@@ -308,8 +321,22 @@ class Host:
 
 
 def _as_part(part: Any) -> Any:
-    """Agents and graphs as tools; the rest as it is."""
-    return part.as_tool() if isinstance(part, CompiledStateGraph) else part
+    """Agents as tools; the rest as it is."""
+    if isinstance(part, CompiledAgent):
+        return part.as_tool()
+    if isinstance(part, Runnable) and not isinstance(part, BaseTool):
+        raise InvalidInput(
+            f"{part!r:.200} does not say to a model what it does.",
+            hint='Make it a tool: part.as_tool(name="...", description="...").',
+        )
+    return part
+
+
+def _told_to_callers(error: Exception) -> str | None:
+    """What a tool says to whoever calls; None for what is the program's own business, which is logged here."""
+    if isinstance(error, ToolError):
+        return str(error) or "The tool failed without saying why."
+    return error.message if isinstance(error, NodeTimeoutError) else None
 
 
 def _has_saver(agent: Any) -> bool:

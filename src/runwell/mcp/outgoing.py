@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.mcp.text import sendable
 from runwell.messages.message import ToolMessage
 from runwell.tools.result import to_text
 
@@ -15,12 +16,14 @@ def as_result(message: ToolMessage) -> Any:
     """A tool message as the protocol's result: blocks, a dict artifact as structured content, errors as such."""
     from mcp_types import CallToolResult, TextContent
 
-    content = message.content
+    content = sendable(message.content)
     blocks = (
         [TextContent(type="text", text=content)] if isinstance(content, str) else [_block(each) for each in content]
     )
     artifact = message.artifact
-    structured = _plain(artifact) if isinstance(artifact, Mapping) or hasattr(artifact, "model_dump") else None
+    structured = (
+        sendable(_plain(artifact)) if isinstance(artifact, Mapping) or hasattr(artifact, "model_dump") else None
+    )
     return CallToolResult(content=blocks, structured_content=structured, is_error=message.status == "error")
 
 
@@ -28,7 +31,7 @@ def as_error(text: str) -> Any:
     """A failed call."""
     from mcp_types import CallToolResult, TextContent
 
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=sendable(text))], is_error=True)
 
 
 def _plain(artifact: Any) -> Any:

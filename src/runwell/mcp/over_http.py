@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidConfig
 from runwell.mcp.keys import KeyVerifier
 
-__all__ = ["as_http_app", "check_reach", "is_local"]
+__all__ = ["as_http_app", "check_reach", "is_local", "listen"]
 
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -80,6 +82,30 @@ def check_reach(host: str, *, authenticated: bool, anyone: bool, allow_hosts: Se
             f"host={host!r} listens on every address, and by which names it is called is not known.",
             hint='Name them (--allow-host, allow_hosts=[...]); "*" where what stands before it checks them.',
         )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises InvalidConfig where that is not possible."""
+    if not 0 <= port <= 65_535:
+        raise InvalidConfig(f"port={port!r:.100}.", hint="A whole number from 0 (any free one) to 65535.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        raise InvalidConfig(
+            f"Nothing can listen on {host!r}, port {port}: {error.strerror or error}.",
+            hint="Is another program there already? Name another --port, or an address of this machine.",
+        ) from error
+    return made
 
 
 def is_local(host: str) -> bool:

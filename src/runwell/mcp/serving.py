@@ -6,14 +6,19 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runwell.errors import InvalidConfig
 from runwell.mcp.host import Host
-from runwell.mcp.over_http import as_http_app, check_reach
+from runwell.mcp.over_http import as_http_app, check_reach, listen
+from runwell.mcp.over_stdio import serve_stdio
 from runwell.mcp.target import sdk
 
 __all__ = ["as_mcp_server", "serve"]
 
 KEEP_S = 600.0
 """How long a question waits for its answer, where runs are kept in memory."""
+SEAL_BYTES = 32
+STOPPING_S = 5
+"""How long answers that are being sent are waited for when a server over HTTP is stopped."""
 KEPT_S = 30 * 86_400.0
 """The same where a saver keeps them."""
 
@@ -23,6 +28,7 @@ def as_mcp_server(
     name: str = "runwell",
     instructions: str | None = None,
     saver: Any = None,
+    store: Any = None,
     keep: float | None = None,
     seal: Sequence[bytes | str] | None = None,
     answers_by_tool: bool = False,
@@ -45,7 +51,8 @@ def as_mcp_server(
     What the client carries from question to answer is the name of a run. It is sealed with a key of this process; with
     a saver that outlives it, with the secrets in `seal` (32 bytes or more each, the first seals), or not at all.
 
-    Raises DuplicateTool and ToolDefinitionError for parts that cannot be tools.
+    `store` is the long-term store of tools that want one; agents have their own. Raises DuplicateTool,
+    ToolDefinitionError and InvalidInput for parts that cannot be tools.
     """
     sdk()
     from mcp.server import Server
@@ -53,7 +60,9 @@ def as_mcp_server(
 
     from runwell import __version__
 
-    host = Host(parts, saver=saver, answers_by_tool=answers_by_tool, hint=answer_hint)
+    host = Host(parts, saver=saver, store=store, answers_by_tool=answers_by_tool, hint=answer_hint)
+    if keep is not None and not 0 < keep < float("inf"):
+        raise InvalidConfig(f"keep={keep!r}.", hint="Seconds, more than 0.")
     host.keep = keep = keep or (KEEP_S if host.in_memory else KEPT_S)
     server: Any = Server(
         name=name,
@@ -63,6 +72,11 @@ def as_mcp_server(
         on_call_tool=host.called,
     )
     if seal is not None:
+        if isinstance(seal, (str, bytes)) or not seal or any(len(each) < SEAL_BYTES for each in seal):
+            raise InvalidConfig(
+                f"seal= is no list of secrets of {SEAL_BYTES} bytes or more each.",
+                hint='Make one: python -c "import secrets; print(secrets.token_hex(32))"',
+            )
         sealed = RequestStateSecurity(keys=list(seal), ttl=keep)
     elif host.in_memory:
         sealed = RequestStateSecurity.ephemeral(ttl=keep)
@@ -111,7 +125,7 @@ def serve(
     """
     server = as_mcp_server(*parts, name=name, **options)
     if not http:
-        _over_stdio(server)
+        serve_stdio(server)
         return
     import uvicorn
 
@@ -127,16 +141,6 @@ def serve(
         allow_hosts=allow_hosts,
         allow_origins=allow_origins,
     )
-    uvicorn.run(app, host=host, port=port, log_level="warning")
-
-
-def _over_stdio(server: Any) -> None:
-    import asyncio
-
-    from mcp.server.stdio import stdio_server
-
-    async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-    asyncio.run(run())
+    with listen(host, port) as listening:
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=STOPPING_S)
+        uvicorn.Server(config).run(sockets=[listening])

@@ -10,7 +10,7 @@ from typing import Any
 from runwell.errors import InvalidConfig, ToolDefinitionError
 from runwell.schemas.json_schema import never_fetch
 
-__all__ = ["MCPLimits", "bounded", "clean", "clean_schema", "tool_name"]
+__all__ = ["MCPLimits", "bounded", "clean", "clean_schema", "sendable", "tool_name"]
 
 # Controls (except tab and newlines), bidirectional marks and overrides, zero-width and invisible "tag" characters, and
 # halves of characters, which nothing can store.
@@ -47,6 +47,17 @@ class MCPLimits:
 def clean(text: str) -> str:
     """The text without control, bidirectional and invisible characters."""
     return _HIDDEN.sub("", text)
+
+
+def sendable(value: Any) -> Any:
+    """The value with `?` for halves of characters, which no message can carry, in all of its texts."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {sendable(key): sendable(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [sendable(each) for each in value]
+    return value
 
 
 def bounded(text: str, limit: int) -> str:

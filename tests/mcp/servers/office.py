@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from runwell.agents import create_agent
 from runwell.graph import interrupt
@@ -65,3 +66,11 @@ def pid() -> int:
 def whoami(runtime: ToolRuntime) -> str:
     """Who calls."""
     return "nobody" if runtime.principal is None else runtime.principal.id
+
+
+@tool
+def sleep() -> str:
+    """Sleep."""
+    print("sleeping", flush=True)  # noqa: T201
+    time.sleep(60)
+    return "slept"
