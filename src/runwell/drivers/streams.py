@@ -92,8 +92,13 @@ class Pipe:
 
     def put(self, item: Any) -> None:
         """Add; in a thread that may block, wait while the reader is too far behind."""
-        self.push(item)
-        if len(self.items) >= self.limit and _running_loop() is None:
+        items = self.items
+        if self.closed:  # as `push`, written out: it runs for each token
+            raise StreamClosed()
+        items.append(item)
+        if self.readers:
+            self._wake_reader()
+        if len(items) >= self.limit and _running_loop() is None:
             self.room()
 
     def room(self) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NotRequired, 
 from typing_extensions import TypeVar
 
 from runwell.errors import InvalidInput, nearest
+from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.history import MessageList
 from runwell.messages.message import BaseMessage, new_id, with_id
+from runwell.observe.context import RunContext
 from runwell.observe.events import Chunk, Event
 from runwell.ports.command import Interrupt
 from runwell.ports.runtime import CURRENT_TASK
@@ -137,26 +139,40 @@ class MessagesHandler:
         self.put = put
         self.subgraphs = subgraphs
         self.seen: set[str] = set()
-        self.last: tuple[Any, Any, dict[str, Any]] = (None, None, {})
-        """The model's run that spoke last, its task, and what goes with its chunks: worked out once for all of them."""
+        self.last: tuple[Any, Any, Callable[[Any], None]] = (None, None, _ignored)
+        """The model's run that spoke last, its task, and what takes its chunks: worked out once for all of them."""
 
     def handle(self, event: Event) -> None:
-        if type(event) is not Chunk or event.run.kind != "chat_model":
+        if type(event) is not Chunk:
             return
-        if not NOSTREAM.isdisjoint(event.run.tags):
-            return
+        run, task, take = self.last
         scope = CURRENT_TASK.get()
-        if scope is None or (scope.run.ns and not self.subgraphs):
-            return
-        chunk = event.chunk
-        chunk = getattr(chunk, "message", chunk)
-        if chunk.id is not None:
-            self.seen.add(chunk.id)
-        run, task, told = self.last
         if run is not event.run or task is not scope:
-            told = metadata_of(scope, event.run.tags, event.run.metadata)
-            self.last = (event.run, scope, told)
-        self.put((scope.run.ns, "messages", (chunk, {**told, "tags": [*told["tags"]]})))
+            take = self.taker(event.run)
+            self.last = (event.run, scope, take)
+        take(event.chunk)
+
+    def taker(self, context: RunContext) -> Callable[[Any], None]:
+        """What hands on the chunks of a run, in the task that asks."""
+        scope = CURRENT_TASK.get()
+        if context.kind != "chat_model" or not NOSTREAM.isdisjoint(context.tags):
+            return _ignored
+        if scope is None or (scope.run.ns and not self.subgraphs):
+            return _ignored
+        told, tags = metadata_of(scope, context.tags, context.metadata), list(context.tags)
+        put, saw, ns = self.put, self.seen.add, scope.run.ns
+
+        def take(chunk: Any) -> None:
+            if type(chunk) is not AIMessageChunk:
+                chunk = getattr(chunk, "message", chunk)
+            id_ = chunk.id
+            if id_ is not None:
+                saw(id_)
+            own = told.copy()  # the reader's, to change
+            own["tags"] = tags.copy()
+            put((ns, "messages", (chunk, own)))
+
+        return take
 
     def finished(self, scope: Any, writes: list[tuple[str, Any]], tags: Sequence[str] = ()) -> list[Any]:
         """A task's messages that were not streamed, to be handed on whole.
@@ -184,6 +200,10 @@ class MessagesHandler:
             (scope.run.ns, "messages", (message, metadata_of(scope, tags, scope.run.graph.nodes[scope.node].metadata)))
         )
         return message
+
+
+def _ignored(chunk: Any) -> None:
+    """For chunks that are not of the stream."""
 
 
 def _holds(history: list[Any], message: BaseMessage) -> bool:

@@ -259,7 +259,7 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         self._text_n: int
         self._calls = None
         if type(content) is str:
-            self._content = cast("Content", content)
+            self._content = content
         elif content is None and content_blocks is None:
             self._content = ""
         else:
@@ -476,8 +476,8 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         return _rebuilt, (self.__class__, {name: getattr(self, name) for name in self._fields})
 
 
-def _shared(slot: Any, doc: str) -> Any:
-    """A field that a sum has from its base, until it is set."""
+def _shared(slot: Any, doc: str, *, looked_at: bool = False) -> Any:
+    """A field that a sum has from its base, until it is set. `looked_at`: `+` looks at it in a chunk without a base."""
     read, write = slot.__get__, slot.__set__
 
     def get(self: AIMessageChunk) -> Any:
@@ -491,6 +491,9 @@ def _shared(slot: Any, doc: str) -> Any:
             base = None
             for each, blank in _BLANK:
                 each.__set__(self, blank() if blank else None)
+        if base is None and looked_at:
+            write(self, value)
+            return
         base = self._bare() if base is None else base._bare()  # from now on it has its own
         write(base, value)
         self._base = base
@@ -506,10 +509,10 @@ _BLANK = [
         *(("_kwargs", dict), ("_facts", dict)),
     )
 ]
-AIMessageChunk.id = _shared(_of["_id"], "The message's id.")
+AIMessageChunk.id = _shared(_of["_id"], "The message's id.", looked_at=True)
 AIMessageChunk.name = _shared(_of["_name"], "The speaker's name.")
-AIMessageChunk.additional_kwargs = _shared(_of["_kwargs"], "What the provider adds.")
-AIMessageChunk.response_metadata = _shared(_of["_facts"], "Facts about the response.")
+AIMessageChunk.additional_kwargs = _shared(_of["_kwargs"], "What the provider adds.", looked_at=True)
+AIMessageChunk.response_metadata = _shared(_of["_facts"], "Facts about the response.", looked_at=True)
 AIMessageChunk.usage_metadata = _shared(_of["_usage"], "What the call took, in tokens.")
 AIMessageChunk.chunk_position = _shared(_of["_position"], '"last" on the last chunk.')
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,11 +13,12 @@ from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import AIMessage, BaseMessage
-from runwell.models.counting import Counted, acounted, counted
+from runwell.models.counting import Counted, CountedChunks, acounted, counted
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 from runwell.models.reply import (
     as_chunk,
     as_result,
+    caught_up,
     from_cache,
     from_plain,
     from_thread,
@@ -50,6 +52,8 @@ HARMLESS = frozenset(
 )
 """Arguments that do not change an answer."""
 
+AT_ONCE = 64
+"""Chunks that an async model may hand on before it looks whether their reader keeps up."""
 _WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
 
 
@@ -361,11 +365,13 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             if found:
                 return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
-            chunks: list[AIMessageChunk] = []
-            for chunk in self._counted(messages, stop, kwargs, run):
-                run.token(chunk, text_of)
-                chunks.append(chunk)
-            message = whole(chunks)
+            tell = run.teller(text_of)
+            with CountedChunks(self) as streamed, closing(self._chunks(messages, stop, kwargs, run)) as chunks:
+                for chunk in chunks:
+                    tell(chunk)
+                    streamed.chunks.append(chunk)
+                message = whole(streamed.chunks)
+                streamed.usage = message.usage_metadata
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._attempt, messages, stop, kwargs, run)
@@ -392,11 +398,16 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             if found:
                 return from_cache(found, run)
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
-            chunks: list[AIMessageChunk] = []
-            async for chunk in self._acounted(messages, stop, kwargs, run):
-                run.token(chunk, text_of)
-                chunks.append(chunk)
-            message = whole(chunks)
+            tell = run.teller(text_of)
+            with CountedChunks(self) as streamed:
+                async with aclosing(self._achunks(messages, stop, kwargs, run)) as chunks:
+                    async for chunk in chunks:
+                        tell(chunk)
+                        streamed.chunks.append(chunk)
+                        if not len(streamed.chunks) % AT_ONCE:  # a model that never waits is not to run away
+                            await caught_up()
+                message = whole(streamed.chunks)
+                streamed.usage = message.usage_metadata
         else:
             retries = kwargs.pop("max_retries", self.max_retries)
             attempt = partial(self._aattempt, messages, stop, kwargs, run)
@@ -490,7 +501,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def _chunks(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
-    ) -> Iterator[AIMessageChunk]:
+    ) -> Generator[AIMessageChunk, None, None]:
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(self._answer(messages, stop, kwargs, None))
             return
@@ -520,7 +531,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     async def _achunks(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
-    ) -> AsyncIterator[AIMessageChunk]:
+    ) -> AsyncGenerator[AIMessageChunk, None]:
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(await self._aanswer(messages, stop, kwargs, None))
             return
@@ -550,11 +561,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def _chunk(self, piece: Any, chunk_id: str, first: bool) -> AIMessageChunk:
         """The message of a piece, under the id that all pieces of an answer share."""
-        chunk: AIMessageChunk = piece.message if isinstance(piece, ChatGenerationChunk) else message_of(piece)
-        if chunk.id is None and chunk_id:
+        if isinstance(piece, ChatGenerationChunk):
+            chunk: AIMessageChunk = piece.message
+            if piece.generation_info:
+                chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
+        else:
+            chunk = message_of(piece)
+        if chunk_id and chunk.id is None:
             chunk.id = chunk_id
-        if isinstance(piece, ChatGenerationChunk) and piece.generation_info:
-            chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
         if first:
             self._name_model(chunk)
         return chunk

@@ -9,7 +9,7 @@ from runwell.drivers.closing import aclose
 from runwell.messages.usage import UsageMetadata, add_usage
 from runwell.ports.runtime import Spending, spending
 
-__all__ = ["Counted", "acounted", "counted"]
+__all__ = ["Counted", "CountedChunks", "acounted", "counted"]
 
 
 class Counted:
@@ -33,6 +33,32 @@ class Counted:
                 self.spends.after(self.model, self.usage)
             else:
                 self.spends.failed()
+
+
+class CountedChunks:
+    """`with CountedChunks(model) as count:` around one call whose chunks go to `count.chunks`, and their sum's usage to
+    `count.usage`. One that breaks off counts for what had come."""
+
+    __slots__ = ("chunks", "model", "spends", "usage")
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.spends = spending() if model.cache is None else None  # what a cache does not have is counted where it asks
+        self.chunks: list[Any] = []
+        self.usage: Any = None
+
+    def __enter__(self) -> Self:
+        if self.spends is not None:
+            self.spends.before(self.model)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.spends is None:
+            return
+        if error is not None:
+            for chunk in self.chunks:
+                self.usage = add_usage(self.usage, chunk.usage_metadata) if chunk.usage_metadata else self.usage
+        self.spends.after(self.model, self.usage)
 
 
 def counted(chunks: Iterator[Any], model: Any, spends: Spending) -> Iterator[Any]:

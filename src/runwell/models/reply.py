@@ -17,6 +17,7 @@ __all__ = [
     "Reporter",
     "as_chunk",
     "as_result",
+    "caught_up",
     "from_cache",
     "from_plain",
     "from_thread",
@@ -103,6 +104,13 @@ async def from_thread(call: Callable[[], T]) -> T:
     from runwell.drivers.aio import in_worker
 
     return await in_worker(call)
+
+
+async def caught_up() -> None:
+    """Wait while whoever reads the stream that this code is part of is too far behind."""
+    from runwell.drivers.streams import drained
+
+    await drained()
 
 
 async def in_place(source: Iterator[T]) -> AsyncIterator[T]:

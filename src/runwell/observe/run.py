@@ -156,6 +156,16 @@ class Run:
         if self.context.handlers:
             tell(self.context, Chunk(self.context, chunk, text))
 
+    def teller(self, text: Callable[[Any], str]) -> Callable[[Any], None]:
+        """`token`, for a call that gives many chunks, all in the task that asks for it.
+
+        Where each handler has a `taker(context)`, what that gives takes the chunks, and no event is made for them.
+        """
+        handlers = self.context.handlers
+        if len(handlers) == 1 and (taker := getattr(handlers[0], "taker", None)) is not None:
+            return taker(self.context)  # type: ignore[no-any-return]
+        return lambda chunk: self.token(chunk, text)
+
     def retried(self, attempt: int, error: BaseException, wait: float) -> None:
         """Attempt number `attempt` failed; the next follows after `wait` seconds."""
         if self.context.handlers:
