@@ -31,6 +31,7 @@ EXTRAS = {
     "prices": ("genai_prices",),
     "files": ("wcmatch",),
     "cassettes": ("vcr",),
+    "rerank": ("fastembed",),
 }
 """Extra → the packages that it brings, by the names they are imported under."""
 
