@@ -254,16 +254,15 @@ class ChunkReader(openai_wire.ChunkReader):
         super().__init__()
         self._parts = _Parts()
 
-    def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
+    def take(self, event: Any) -> Sequence[ChatGenerationChunk]:
         """The chunks in an event, if it says anything."""
+        found: list[ChatGenerationChunk] = []
         for choice in event.get("choices") or ():
             choice["finish_reason"] = FINISH.get(choice.get("finish_reason"), choice.get("finish_reason"))
             delta = choice.get("delta") or {}
             content = delta.get("content")
             if content and not choice.get("index"):
-                for said in self._parts.take(content):
-                    if said:
-                        yield ChatGenerationChunk(AIMessageChunk(said))
+                found += [ChatGenerationChunk(AIMessageChunk(said)) for said in self._parts.take(content) if said]
                 delta["content"] = None
             delta.pop("metadata", None)
-        yield from super().take(event)
+        return [*found, *super().take(event)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from json import loads
 from typing import Any, ClassVar
 
@@ -191,7 +191,7 @@ class _Reader(ChunkReader):
 
     __slots__ = ()
 
-    def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
+    def take(self, event: Any) -> Sequence[ChatGenerationChunk]:
         return super().take(event.data.model_dump(mode="json"))
 
 
