@@ -292,3 +292,49 @@ def test_d23_a_model_and_roots_that_are_given(run: Any, tmp_path: Path) -> None:
     assert seen.pop().content.text == "by hand"
     run.invoke(named(MCPClient(once(ListRootsRequest(), seen), roots=[tmp_path]))["ask"], {})
     assert str(seen.pop().roots[0].uri) == tmp_path.as_uri()
+
+
+# -- handlers that are wrong
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"), [(17, InvalidInput, "answered 17"), (None, MCPToolError, "refused")]
+)
+def test_d23_a_samplers_answer_that_is_none_is_told(run: Any, answer: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        run.invoke(named(MCPClient(once(sampling()), on_sampling=lambda messages, params: answer))["ask"], {})
+
+
+@pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")
+def test_errors_of_handlers_are_the_programs_and_no_server_hears_of_them(run: Any, caplog: Any) -> None:
+    def broken(*given: Any) -> Any:
+        raise ValueError("hunter2")
+
+    for client in (
+        MCPClient(once(form("How many?", n={"type": "integer"})), on_elicitation=broken),
+        MCPClient(once(sampling()), on_sampling=broken),
+    ):
+        with pytest.raises(ValueError, match="hunter2"):
+            run.invoke(named(client)["ask"], {})
+
+    heard: list[str] = []
+    server = MCPServer("older", log_level="CRITICAL")
+
+    @server.tool()
+    async def ask(ctx: Context) -> str:
+        """Ask."""
+        try:
+            await ctx.elicit("What name?", Name)
+        except Exception as error:
+            heard.append(str(error))
+        try:
+            message = SamplingMessage(role="user", content=TextContent(type="text", text="hi"))
+            await ctx.session.create_message([message], max_tokens=5, related_request_id=ctx.request_id)
+        except Exception as error:
+            heard.append(str(error))
+        return "asked"
+
+    with MCPClient(server, protocol="legacy", on_elicitation=broken, on_sampling=broken) as client:
+        assert run.invoke(named(client)["ask"], {}) == "asked"
+    assert heard == ["The program's handler failed."] * 2
+    assert caplog.text.count("ValueError: hunter2") == 2

@@ -13,7 +13,7 @@ from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, MCPToolChanged, ToolDefinitionError
 from runwell.mcp.connection import Callbacks, Connection, Session
 from runwell.mcp.content import check_output, output_validator
-from runwell.mcp.handlers import legacy_elicitation, logging_callback, roots_callback, sampling_callback
+from runwell.mcp.handlers import in_session, legacy_elicitation, logging_callback, roots_callback, sampling_callback
 from runwell.mcp.loop import from_async, from_plain
 from runwell.mcp.offers import Offers
 from runwell.mcp.options import check_options
@@ -127,7 +127,7 @@ class MCPClient(Offers):
             mode=protocol,
             callbacks=Callbacks(
                 elicitation=legacy_elicitation(self.asker),
-                sampling=sample,
+                sampling=in_session(sample, self.name),
                 roots=root,
                 logging=logging_callback(self.name, self.limits, on_log),
                 log_level=log_level,

@@ -20,6 +20,7 @@ from runwell.errors import MCPConnectionError, RunwellError
 from runwell.mcp.loop import at_exit, bridge
 from runwell.mcp.program import Complaints
 from runwell.mcp.target import Http, Stdio, Target, connector
+from runwell.mcp.text import bounded
 
 __all__ = ["Callbacks", "Connection", "Session"]
 
@@ -305,7 +306,7 @@ class Connection:
             _log.debug("MCP server %r tells of no changes: %r", self.name, error)
 
     def _unreachable(self, error: BaseException, session: Session) -> MCPConnectionError:
-        said = "; ".join(f"{type(each).__name__}: {each}" for each in leaves(error)) or repr(error)
+        said = "; ".join(_short(each) for each in leaves(error)) or repr(error)
         if isinstance(self.target, Stdio) and said == "MCPError: Connection closed":
             said = session.why or "the program ended before it answered"
         if isinstance(error, TimeoutError):
@@ -336,6 +337,11 @@ class Connection:
         at_exit(self, None)
         if live is not None and live.home is bridge():
             await self._leave(live)
+
+
+def _short(error: BaseException) -> str:
+    """An error in one line: pydantic's have a line for each kind of message that it is not."""
+    return bounded(f"{type(error).__name__}: {error}".partition("\n")[0], 500)
 
 
 def _with_complaints(error: MCPConnectionError, session: Session) -> MCPConnectionError:

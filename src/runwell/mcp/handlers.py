@@ -15,7 +15,9 @@ from runwell.mcp.questions import Asker, question_of
 from runwell.mcp.text import MCPLimits, bounded
 from runwell.messages.message import AIMessage
 
-__all__ = ["legacy_elicitation", "logging_callback", "roots_callback", "sampling_callback"]
+__all__ = ["in_session", "legacy_elicitation", "logging_callback", "roots_callback", "sampling_callback"]
+
+_log = logging.getLogger("runwell.mcp")
 
 _LEVELS = {
     "debug": 10,
@@ -33,7 +35,7 @@ def legacy_elicitation(asker: Asker) -> Any:
     """Answers a server that asks in the middle of a call, and holds its session open meanwhile."""
 
     async def asked(context: Any, params: Any) -> Any:
-        from mcp_types import INVALID_REQUEST, ErrorData
+        from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, ErrorData
 
         if asker.elicit is None:
             return ErrorData(
@@ -42,10 +44,28 @@ def legacy_elicitation(asker: Asker) -> Any:
             )
         try:
             return await asker.by_handler(question_of(asker.server, None, params, asker.limits))
-        except (MCPToolError, InvalidInput) as error:
+        except MCPToolError as error:
             return ErrorData(code=INVALID_REQUEST, message=error.message)
+        except Exception:  # the server is told nothing of the program's own errors
+            _log.exception("the on_elicitation handler of MCP server %r failed", asker.server)
+            return ErrorData(code=INTERNAL_ERROR, message="The program's handler failed.")
 
     return asked
+
+
+def in_session(callback: Any, server: str) -> Any:
+    """The same for a server that holds its session open meanwhile: it is told nothing of the program's own errors."""
+
+    async def called(context: Any, params: Any = None) -> Any:
+        from mcp_types import INTERNAL_ERROR, ErrorData
+
+        try:
+            return await callback(context, params)
+        except Exception:
+            _log.exception("a handler of what MCP server %r asks for failed", server)
+            return ErrorData(code=INTERNAL_ERROR, message="The program's handler failed.")
+
+    return None if callback is None else called
 
 
 def sampling_callback(handler: Any) -> Any:
@@ -54,7 +74,13 @@ def sampling_callback(handler: Any) -> Any:
         raise InvalidConfig(f"on_sampling={handler!r:.100}.", hint="Give a chat model or a function.")
 
     async def sampled(context: Any, params: Any) -> Any:
-        from mcp_types import CreateMessageResult, TextContent
+        from mcp_types import (
+            INVALID_REQUEST,
+            CreateMessageResult,
+            CreateMessageResultWithTools,
+            ErrorData,
+            TextContent,
+        )
 
         from runwell.messages.message import SystemMessage
 
@@ -67,10 +93,17 @@ def sampling_callback(handler: Any) -> Any:
             made = await handler.ainvoke(said)
         else:
             made = await call_async(callee(handler), said, params)
+        if made is None:
+            return ErrorData(code=INVALID_REQUEST, message="The program gives no model's answer to this.")
         if isinstance(made, str):
             made = AIMessage(made)
-        if not isinstance(made, AIMessage):
+        if isinstance(made, (CreateMessageResult, CreateMessageResultWithTools, ErrorData)):
             return made
+        if not isinstance(made, AIMessage):
+            raise InvalidInput(
+                f"on_sampling answered {made!r:.200}, which is no model's answer.",
+                hint="Give a text, an AIMessage or the SDK's CreateMessageResult; None refuses.",
+            )
         model = made.response_metadata.get("model_name") or getattr(handler, "model", None) or "unknown"
         return CreateMessageResult(
             role="assistant",
