@@ -8,14 +8,14 @@ ran) has blocks in `content`, each call at its place, with its signature. All of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import ModelConnectionError
 from runwell.messages.calls import json_text, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
-from runwell.messages.usage import UsageMetadata
+from runwell.messages.usage import UsageMetadata, add_usage
 from runwell.models.google_errors import google_error
 from runwell.models.google_parts import SIGNATURES, block_of_part, google_extras
 from runwell.models.google_sources import sources
@@ -23,6 +23,7 @@ from runwell.models.outputs import ChatGenerationChunk
 
 __all__ = ["FINISH", "ChunkReader", "message_from_wire", "usage_from_wire"]
 
+_GOES_ON = "CONTINUATION"
 _REFUSED = "content_filter"
 FINISH = {
     "STOP": "stop",
@@ -54,13 +55,17 @@ _FACTS = {
 
 
 def message_from_wire(
-    answer: Mapping[str, Any], candidate: Mapping[str, Any] | None, *, rich: bool = False, who: str = ""
+    answer: Sequence[Mapping[str, Any]], place: int = 0, *, rich: bool = False, who: str = ""
 ) -> AIMessage:
-    """A model's answer: the message that its stream adds up to. `candidate` is None where the prompt was blocked;
-    `rich` as for `ChunkReader`."""
+    """A model's answer, which may come in several parts: the message that its stream adds up to. `place` is that of the
+    candidate; `rich` as for `ChunkReader`."""
     reader = ChunkReader(rich, who)
-    candidates = [] if candidate is None else [{"finishReason": "STOP", **candidate, "index": 0}]
-    chunks = [chunk.message for chunk in reader.take({**answer, "candidates": candidates})]
+    chunks: list[AIMessageChunk] = []
+    for part in answer:
+        candidates = [
+            {"finishReason": "STOP", **each, "index": 0} for each in (part.get("candidates") or ())[place:][:1]
+        ]
+        chunks += [chunk.message for chunk in reader.take({**part, "candidates": candidates})]
     chunks.append(reader.end(who).message)
     return (chunks[0] + chunks[1:]).to_message() if len(chunks) > 1 else chunks[0].to_message()
 
@@ -81,6 +86,7 @@ class ChunkReader:
         "_rich",
         "_said",
         "_signed",
+        "_spent",
         "_texts",
         "_usage",
         "_who",
@@ -98,6 +104,7 @@ class ChunkReader:
         self._said: dict[str, Any] = {}
         self._facts: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
+        self._spent: UsageMetadata | None = None
 
     def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
         """The chunks in an event."""
@@ -105,6 +112,10 @@ class ChunkReader:
             return
         if isinstance(event.get("error"), Mapping):
             raise google_error(None, event, who=self._who)
+        if self._facts.get("finishReason") == _GOES_ON:  # a further part of a long answer, with counts of its own
+            self._spent = add_usage(self._spent, usage_from_wire(self._usage))
+            self._usage = {}
+            self._facts = {}
         for key in ("modelVersion", "responseId", "promptFeedback", "modelStatus"):
             if event.get(key):
                 self._said[key] = event[key]
@@ -209,10 +220,14 @@ class ChunkReader:
             tool_call_chunks=fragments,
             additional_kwargs=_refusal(reason, facts, feedback),
             response_metadata=self._metadata(reason, feedback),
-            usage_metadata=usage_from_wire(self._usage) if self._usage else None,
+            usage_metadata=self._used(),
             chunk_position="last",
         )
         return ChatGenerationChunk(chunk)
+
+    def _used(self) -> UsageMetadata | None:
+        used = usage_from_wire(self._usage) if self._usage else None
+        return used if self._spent is None else add_usage(self._spent, used)
 
     def _metadata(self, reason: str, feedback: Mapping[str, Any]) -> dict[str, Any]:
         told = FINISH.get(reason, reason)

@@ -141,6 +141,14 @@ class Request:
         self.may_cite = False
         """Whether the answer may name sources, which come after the text they are of."""
 
+    def going_on(self, token: str | None) -> Request:
+        """The request for the next part of a long answer; this one without a token."""
+        if token is None:
+            return self
+        further = Request(self.path, {**self.body, "continuationToken": token})
+        further.options, further.may_cite = self.options, self.may_cite
+        return further
+
     def add_tools(self, tools: Sequence[Any], choice: Any, *, circulates: bool) -> None:
         """The tools and which of them to call. Google's tells of the calls that it ran itself beside ours only when
         asked, where it can (`circulates`)."""

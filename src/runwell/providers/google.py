@@ -19,6 +19,7 @@ from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
 from runwell.providers.clients import Clients
 from runwell.providers.google_clients import GoogleClients
+from runwell.providers.google_hops import AsyncHops, Hops, next_token
 from runwell.providers.vendor_embeddings import with_retries, with_retries_async
 from runwell.providers.vendor_model import VendorModel
 
@@ -248,17 +249,32 @@ class ChatGoogleGenerativeAI(VendorModel):
     ) -> dict[str, Any]:
         return super()._tool_kwargs([server_tool(tool) for tool in tools], tool_choice, strict, parallel_tool_calls)
 
-    def _post(self, client: Any, request: Request) -> Any:
+    def _sent(self, client: Any, request: Request) -> Any:
         return client.post(request.path, request.body, self._options(client, request))
 
-    async def _apost(self, client: Any, request: Request) -> Any:
+    async def _asent(self, client: Any, request: Request) -> Any:
         return await client.post(request.path, request.body, self._options(client, request))
 
+    def _post(self, client: Any, request: Request) -> list[Any]:
+        """The parts of an answer: one, but where it is long."""
+        parts = [self._decoded(self._sent(client, request))]
+        while (token := next_token(parts[-1])) is not None:
+            parts.append(self._decoded(self._sent(client, request.going_on(token))))
+        return parts
+
+    async def _apost(self, client: Any, request: Request) -> list[Any]:
+        parts = [self._decoded(await self._asent(client, request))]
+        while (token := next_token(parts[-1])) is not None:
+            parts.append(self._decoded(await self._asent(client, request.going_on(token))))
+        return parts
+
     def _begin(self, client: Any, request: Request) -> Any:
-        return client.stream(request.path, request.body, self._options(client, request))
+        options = self._options(client, request)
+        return Hops(lambda token: client.stream(request.path, request.going_on(token).body, options))
 
     async def _abegin(self, client: Any, request: Request) -> Any:
-        return await client.stream(request.path, request.body, self._options(client, request))
+        options = self._options(client, request)
+        return await AsyncHops.started(lambda token: client.stream(request.path, request.going_on(token).body, options))
 
     # -- counting
 
@@ -266,13 +282,13 @@ class ChatGoogleGenerativeAI(VendorModel):
         """How many tokens a request of these messages and tools is, as the API counts them: it is asked.
         `get_num_tokens_from_messages` estimates, and asks nobody."""
         request = self._count_request(messages, tools)
-        send, read = (lambda client: self._post(client, request)), self._total_tokens
+        send, read = (lambda client: self._sent(client, request)), self._total_tokens
         return int(with_retries(self, send, read, self.max_retries, self.retry_policy))
 
     async def acount_tokens(self, messages: Any, tools: Sequence[Any] | None = None) -> int:
         """As `count_tokens`."""
         request = self._count_request(messages, tools)
-        send, read = (lambda client: self._apost(client, request)), self._total_tokens
+        send, read = (lambda client: self._asent(client, request)), self._total_tokens
         return int(await with_retries_async(self, send, read, self.max_retries, self.retry_policy))
 
     def _count_request(self, messages: Any, tools: Sequence[Any] | None) -> Request:
@@ -295,21 +311,24 @@ class ChatGoogleGenerativeAI(VendorModel):
     def _reader(self, request: Request) -> ChunkReader:
         return ChunkReader(request.may_cite, self.base_url or "")
 
-    def _result(self, answer: Any, request: Request) -> ChatResult:
+    def _decoded(self, answer: Any) -> Any:
+        """A part of an answer. One that holds nothing is none, unless it says that the prompt was blocked."""
         headers, text = answer
         try:
             said = loads(text)
         except ValueError as error:
             raise self._unreadable(f"{text[:200]!r}", error) from None
-        candidates = said.get("candidates") if isinstance(said, dict) else None
-        if not candidates:
-            if isinstance(said, dict) and said.get("error"):  # with status 200
-                raise google_error(None, said, headers=headers, who=self.base_url or "")
-            if not isinstance(said, dict) or not (said.get("promptFeedback") or {}).get("blockReason"):
-                raise self._unreadable(f"{text[:200]!r}", ValueError("no candidates"))
-            candidates = [None]
+        if isinstance(said, dict) and (said.get("candidates") or (said.get("promptFeedback") or {}).get("blockReason")):
+            return said
+        if isinstance(said, dict) and said.get("error"):  # with status 200
+            raise google_error(None, said, headers=headers, who=self.base_url or "")
+        raise self._unreadable(f"{text[:200]!r}", ValueError("no candidates"))
+
+    def _result(self, answer: list[Any], request: Request) -> ChatResult:
         rich, who = request.may_cite, self.base_url or ""
-        messages = [message_from_wire(said, candidate, rich=rich, who=who) for candidate in candidates]
+        said = answer[-1]
+        several = range(len(answer[0].get("candidates") or ()) or 1)
+        messages = [message_from_wire(answer, place, rich=rich, who=who) for place in several]
         return ChatResult(
             [ChatGeneration(message) for message in messages],
             {"model_name": said.get("modelVersion"), "token_usage": said.get("usageMetadata")},

@@ -72,10 +72,10 @@ class GoogleGenerativeAIEmbeddings(VendorEmbeddings):
         return request
 
     def _post(self, client: Any, body: Request) -> Any:
-        return self._account._post(client, body)
+        return self._account._sent(client, body)
 
     async def _apost(self, client: Any, body: Request) -> Any:
-        return await self._account._apost(client, body)
+        return await self._account._asent(client, body)
 
     def _read(self, answer: Any) -> Any:
         _, text = answer

@@ -13,6 +13,7 @@ from runwell.errors import (
     InvalidConfig,
     InvalidHistory,
     InvalidInput,
+    ModelBadRequest,
     ModelError,
     ModelRefusalError,
     UnsupportedByProvider,
@@ -449,6 +450,27 @@ def test_tokens_are_counted_by_the_api(wire: Any, model: Any, colour: Any) -> No
     before = len(wire.requests)
     assert model().get_num_tokens("Hi there") > 0
     assert len(wire.requests) == before, "an estimate asks nobody"
+
+
+def test_a_long_answer_goes_on_by_itself(wire: Any, model: Any, call: Any) -> None:
+    wire.parts({"text": "Once upon "}, finish="CONTINUATION", continuationToken="dDE=")
+    wire.parts({"text": "a time "}, finish="CONTINUATION", continuationToken="dDI=")
+    wire.parts({"text": "."})
+    answer = call(model(temperature=0), "Tell.")
+    assert answer.content == "Once upon a time ."
+    assert answer.response_metadata["finish_reason"] == "stop"
+    assert "continuation_token" not in answer.response_metadata
+    assert answer.usage_metadata["total_tokens"] == 36
+    bodies = [each["body"] for each in wire.requests]
+    assert [body.get("continuationToken") for body in bodies] == [None, "dDE=", "dDI="]
+    assert len({str({**body, "continuationToken": ""}) for body in bodies}) == 1
+
+
+def test_a_long_answer_that_breaks_off(wire: Any, model: Any, call: Any) -> None:
+    wire.parts({"text": "Once upon "}, finish="CONTINUATION", continuationToken="dDE=")
+    wire.fail(400, "no")
+    with pytest.raises(ModelBadRequest, match="no"):
+        call(model(), "Tell.")
 
 
 def test_several_candidates(wire: Any, model: Any) -> None:

@@ -193,7 +193,9 @@ def test_a_stream_adds_up_to_the_answer(parts: list[dict[str, Any]], rich: bool,
     chunks += [chunk.message for chunk in reader.take({**head, "candidates": [{"finishReason": "STOP"}]})]
     chunks.append(reader.end("").message)
     streamed = (chunks[0] + chunks[1:]).to_message() if len(chunks) > 1 else chunks[0].to_message()
-    answer = message_from_wire(head, {"content": {"parts": parts}, "finishReason": "STOP"}, rich=rich)
+    answer = message_from_wire(
+        [{**head, "candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}], rich=rich
+    )
     assert streamed.content == answer.content
     assert streamed.tool_calls == answer.tool_calls
     assert streamed.response_metadata == answer.response_metadata
@@ -214,7 +216,7 @@ def test_what_was_answered_goes_back_as_it_came(parts: list[dict[str, Any]]) -> 
             expected[-1] = {"text": expected[-1]["text"] + part["text"]}
         else:
             expected.append(part)
-    answer = message_from_wire({"responseId": "r"}, {"content": {"parts": parts}}, rich=True)
+    answer = message_from_wire([{"responseId": "r", "candidates": [{"content": {"parts": parts}}]}], rich=True)
     _, [_, *sent] = messages_to_wire([HumanMessage("Hi"), answer], newer=False)
     found = sent[0]["parts"] if sent else []
     for part in found:
