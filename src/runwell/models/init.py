@@ -70,7 +70,11 @@ _FAMILIES: Final = (
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gemini-"), "google_genai"),
     (
-        re.compile(r"((us|eu|apac|global)\.)?(amazon|anthropic|meta|mistral|cohere|ai21|deepseek|openai)\."),
+        re.compile(
+            r"((us|us-gov|eu|apac|au|jp|ca|global)\.)?"
+            r"(amazon|anthropic|meta|mistral|cohere|ai21|deepseek|openai|qwen|writer|minimax|moonshotai|nvidia|zai)\."
+            r"|arn:aws[\w-]*:bedrock:"
+        ),
         "bedrock_converse",
     ),
     (re.compile(r"(mistral|ministral|magistral|codestral|devstral|pixtral)-.*latest$"), "mistralai"),

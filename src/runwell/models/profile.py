@@ -86,6 +86,19 @@ def _gemini(out: int = 65_536, *, reasoning: bool = True, structured: bool = Tru
     return known
 
 
+def _command(
+    window: int, out: int, *, images: bool = False, tools: bool = True, reasoning: bool = False
+) -> ModelProfile:
+    return {
+        "max_input_tokens": window,
+        "max_output_tokens": out,
+        "image_inputs": images,
+        "audio_inputs": False,
+        "reasoning_output": reasoning,
+        "tool_calling": tools,
+    }
+
+
 # Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
 # `providers/openai/models`), a public collection and not the vendor's own page, which could not be read. Its input
 # limit where it has one, else its context window, which input and output share. What it does not say is left out here:
@@ -125,6 +138,18 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "claude-sonnet-5": _claude(1_000_000, 128_000),
         "claude-opus-5": _claude(1_000_000, 128_000, in_middle=True),
         "claude-haiku-5-5": _claude(1_000_000, 128_000),
+    },
+    # From the same collection (`providers/cohere/models`), on the same day; of those that it says think, the two that
+    # can be told to. All hold answers to a schema, though not beside tools or documents, so that a tool is the better
+    # way to ask them.
+    "cohere": {
+        "command-r7b-12-2024": _command(128_000, 4_000),
+        "command-r-08-2024": _command(128_000, 4_000),
+        "command-r-plus-08-2024": _command(128_000, 4_000),
+        "command-a-03-2025": _command(256_000, 8_000),
+        "command-a-vision-07-2025": _command(128_000, 8_000, images=True, tools=False),
+        "command-a-reasoning-08-2025": _command(256_000, 32_000, reasoning=True),
+        "command-a-plus-05-2026": _command(128_000, 64_000, images=True, reasoning=True),
     },
     # From the same collection (`models/google`, `providers/google/models`), on the same day. All hold answers to a
     # schema; those before Gemini 3 not beside tools, so that a tool is the better way to ask them.

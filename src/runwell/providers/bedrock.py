@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from runwell.models.bedrock_wire import ChunkReader, message_from_wire, messages
 from runwell.models.chat_model import BaseChatModel
 from runwell.models.idle import IdleWatch
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from runwell.models.profile import profile_of
 from runwell.providers.bedrock_clients import BedrockClients, Secrets
 from runwell.providers.bedrock_errors import error_of
 from runwell.providers.clients import Clients
@@ -40,6 +42,8 @@ _PASSED = {
     "prompt_variables": "promptVariables",
 }
 """Arguments that go into each request, and their names there."""
+
+_CLAUDE = re.compile(r"\banthropic\.(claude-[a-z0-9.-]+?)(-v\d+)?(:\d+k?)*\Z")
 
 _SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body", "response_format"})
 _SENT_APART |= {"additional_model_request_fields", "effort", "output_config", *_INFERENCE, *_PASSED}
@@ -116,6 +120,15 @@ class ChatBedrockConverse(VendorModel):
     # Written in one colour: the SDK blocks, so async calls go through the threads that plain models go through.
     _agenerate = BaseChatModel._agenerate
     _astream = BaseChatModel._astream
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        claude = _CLAUDE.search(self.model)
+        if self.profile is None and claude:
+            # as Anthropic's own, but for what Bedrock may not do alike
+            known = profile_of("anthropic", claude[1])
+            unsure = ("system_in_middle", "tool_search", "structured_output")
+            self.profile = {k: v for k, v in known.items() if k not in unsure} if known else None  # type: ignore[assignment]
 
     def _resolve_base_url(self) -> str:
         url = os.environ.get(self.url_variable) if self.base_url == "env" else self.base_url

@@ -10,6 +10,7 @@ from runwell.messages.message import BaseMessage
 from runwell.models.cohere_blocks import document_to_wire
 from runwell.models.cohere_wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from runwell.models.profile import profile_of
 from runwell.models.tool_choice import tool_choice_for, tool_name
 from runwell.providers.cohere_account import CohereAccount
 
@@ -87,6 +88,8 @@ class ChatCohere(CohereAccount):
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
+        if self.profile is None:
+            self.profile = profile_of(self.provider, self.model)
         for document in self.documents or ():
             _checked(document)
 

@@ -528,8 +528,25 @@ def test_an_agent_with_structured_output(wire: WireServer, make: Make, colour: C
     assert colour.invoke(agent, {"messages": "Who?"})["structured_response"] == {"name": "Ada"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    ],
+)
+def test_what_is_known_of_claude_is_known_here(name: str) -> None:
+    profile = ChatBedrockConverse(model=name, region_name="us-east-1", api_key="k").profile
+    assert profile is not None
+    assert profile["max_input_tokens"] == 200_000
+    assert "structured_output" not in profile
+    assert ChatBedrockConverse(model="amazon.nova-pro-v1:0", region_name="us-east-1", api_key="k").profile is None
+
+
 def test_init_chat_model(wire: WireServer) -> None:
-    for name in ("bedrock_converse:m", "bedrock:m", "bedrock-converse:m", "us.anthropic.claude-x"):
+    names = ("bedrock_converse:m", "bedrock:m", "bedrock-converse:m", "us.anthropic.claude-x", "jp.amazon.nova-2-lite")
+    for name in (*names, "arn:aws:bedrock:us-east-1:1:application-inference-profile/x"):
         wire.say("Hi.")
         model = init_chat_model(name, region_name="us-east-1", api_key="k", endpoint_url=wire.base_url)
         assert isinstance(model, ChatBedrockConverse)

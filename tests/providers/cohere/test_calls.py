@@ -247,6 +247,8 @@ def test_init_chat_model(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("COHERE_API_KEY", "sk-env")
     wire.say("Hello.")
     model = init_chat_model("command-a-03-2025", base_url=wire.base_url, top_p=0.5, seed=3, client_name="tests")
+    assert model.profile is not None
+    assert model.profile["max_input_tokens"] == 256_000
     assert model.invoke("Hi").text == "Hello."
     assert wire.last["path"] == "/v2/chat"
     assert (wire.last["body"]["p"], wire.last["body"]["seed"]) == (0.5, 3)
