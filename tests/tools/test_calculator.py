@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runwell.errors import ToolError
@@ -75,6 +75,37 @@ def test_the_tool(driver: Any) -> None:
 @given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9), st.sampled_from("+-*"))
 def test_it_agrees_with_python_however_thousands_are_written(first: int, second: int, operator: str) -> None:
     assert evaluate(f"({first:,}) {operator} ({second:,})") == evaluate(f"({first}) {operator} ({second})")
+
+
+NUMBERS = st.integers(-(10**30), 10**30) | st.floats() | st.sampled_from([10**9, -(10**9), 0, 1e308, 2**9999])
+EXPRESSIONS = st.recursive(
+    NUMBERS.map(lambda number: f"({number})"),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda a, op, b: f"({a}{op}{b})", inner, st.sampled_from(["+", "-", "*", "/", "//", "%", "**"]), inner
+        ),
+        st.builds(
+            lambda name, args: f"{name}({','.join(args)})",
+            st.sampled_from(["round", "log", "exp", "sqrt", "floor", "ceil", "max", "abs", "tan"]),
+            st.lists(inner, max_size=3),
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@example("round(10, -1000000000)")
+@example("round(1.5, 1000000000)")
+@example("(2**9000)*" * 190 + "1")
+@example("(-1) ** 0.5 + max(1, (-2) ** 0.1)")
+@given(EXPRESSIONS)
+@settings(deadline=2_000)
+def test_any_expression_is_done_at_once(text: str) -> None:
+    try:
+        value = evaluate(text)
+    except ToolError:
+        return
+    assert math.isfinite(value)
 
 
 @given(st.text(max_size=60))

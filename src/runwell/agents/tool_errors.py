@@ -23,6 +23,10 @@ def is_outside(error: BaseException) -> bool:
     """Whether an error is about the world rather than the program: network, HTTP status, files, timeouts."""
     if isinstance(error, OUTSIDE):
         return True
+    if (
+        isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason
+    ):  # half a character, in what a model wrote
+        return True
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
     return bool(
         kinds

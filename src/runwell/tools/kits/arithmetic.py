@@ -22,6 +22,15 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+
+
+def _round(number: int | float, digits: Any = 0) -> int | float:
+    """As Python's, which for a thousand million digits before the point would run for ever."""
+    if not isinstance(digits, int) or abs(digits) > _MOST_DIGITS:
+        raise ToolError(f"round(number, digits) takes a whole number of digits, at most {_MOST_DIGITS} either way.")
+    return round(number, digits) if digits else round(number)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -33,7 +42,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log2": math.log2,
     "max": max,
     "min": min,
-    "round": round,
+    "round": _round,
     "sin": math.sin,
     "sqrt": math.sqrt,
     "tan": math.tan,
@@ -41,6 +50,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _MOST_BITS = 10_000
 """9**9**9 would run for ever."""
+_MOST_DIGITS = 3_000
 _MOST_CHARS = 2_000
 
 

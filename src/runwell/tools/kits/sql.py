@@ -28,6 +28,7 @@ def sql_tools(
     read_only: bool = True,
     max_rows: int = 100,
     max_cell: int = 500,
+    max_chars: int = 50_000,
     timeout: float = 30.0,
 ) -> list[StructuredTool]:
     """Two tools over a database: `sql_schema` says what is in it, `sql_query` runs one statement.
@@ -38,12 +39,15 @@ def sql_tools(
     then `sql_query` commits what it does and counts as destructive. What a function with side effects of its own may
     do is a matter of the user's rights: log in as one with few.
 
-    An answer is CSV, of at most `max_rows` rows and `max_cell` characters a value, and says what was left out. A
-    statement takes at most `timeout` seconds (where `read_only`). What the database refuses, the model is told.
+    An answer is CSV, of at most `max_rows` rows, `max_cell` characters a value and `max_chars` in all, and says what
+    was left out. A statement takes at most `timeout` seconds (where `read_only`). What the database refuses, the model
+    is told.
 
     Needs `pip install "runwell[sql]"`.
     """
-    base = SqlDatabase(database, read_only=read_only, max_rows=max_rows, max_cell=max_cell, timeout=timeout)
+    base = SqlDatabase(
+        database, read_only=read_only, max_rows=max_rows, max_cell=max_cell, max_chars=max_chars, timeout=timeout
+    )
     kind = base.engine.dialect.name
     may = "It can only read." if read_only else "It can change data, and what it changes is kept."
 
@@ -78,15 +82,17 @@ class SqlDatabase:
         read_only: bool = True,
         max_rows: int = 100,
         max_cell: int = 500,
+        max_chars: int = 50_000,
         timeout: float = 30.0,
     ) -> None:
         try:
             import sqlalchemy
         except ImportError as missing:
             raise MissingExtra("sql_tools", "sql") from missing
-        if max_rows < 1 or max_cell < 1 or not timeout > 0:
+        if min(max_rows, max_cell, max_chars) < 1 or not timeout > 0:
             raise InvalidInput(
-                f"max_rows={max_rows!r}, max_cell={max_cell!r}, timeout={timeout!r}", hint="Above 0, all of them."
+                f"max_rows={max_rows!r}, max_cell={max_cell!r}, max_chars={max_chars!r}, timeout={timeout!r}",
+                hint="Above 0, all of them.",
             )
         if isinstance(database, (str, sqlalchemy.URL)):
             database = sqlalchemy.create_engine(database)
@@ -99,6 +105,7 @@ class SqlDatabase:
         self.read_only = read_only
         self.max_rows = max_rows
         self.max_cell = max_cell
+        self.max_chars = max_chars
         self.timeout = timeout
         if read_only:
             check_enforceable(database)
@@ -120,7 +127,8 @@ class SqlDatabase:
 
     def query(self, query: str) -> str:
         """The rows of a statement as CSV, or how many it changed. Raises ToolError for what the database refuses."""
-        with self._told(), self.engine.connect() as connection:
+        with self._told() as reached, self.engine.connect() as connection:
+            reached.append(connection)
             if self.read_only:
                 with reading(connection, self.timeout) as limited:
                     result = limited.exec_driver_sql(query)
@@ -135,14 +143,19 @@ class SqlDatabase:
     def _rows(self, result: Any) -> str:
         if not result.returns_rows:
             raise ToolError("The statement gives no rows.")
-        rows = result.fetchmany(self.max_rows + 1)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(result.keys())
-        writer.writerows([self._cell(value) for value in row] for row in rows[: self.max_rows])
-        if len(rows) > self.max_rows:
-            text.write(f"[The first {self.max_rows} rows; there are more. Narrow the query, or count.]\n")
-        elif not rows:
+        shown = -1
+        for shown, row in enumerate(result):  # one by one: each may be large
+            before = text.tell()
+            if shown < self.max_rows:
+                writer.writerow([self._cell(value) for value in row])
+            if shown == self.max_rows or text.tell() > self.max_chars:
+                text.truncate(text.seek(before))
+                text.write(f"[The first {shown} rows; there are more. Narrow the query, or count.]\n")
+                break
+        if shown < 0:
             text.write("[No rows.]\n")
         return text.getvalue().rstrip("\n")
 
@@ -157,16 +170,23 @@ class SqlDatabase:
         return f"{text[: self.max_cell]}... [{len(text) - self.max_cell} characters more]"
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the database says of a statement goes to the model; that it cannot be reached does not."""
+    def _told(self) -> Iterator[list[Any]]:
+        """What the database says of a statement, or of a row of it, goes to the model; that it cannot be reached does
+        not. Whoever has a connection appends it to what is given.
+        """
+        reached: list[Any] = []
         from sqlalchemy import exc
 
         try:
-            yield
+            yield reached
+        except UnicodeEncodeError as error:
+            raise ToolError(f"The statement cannot be sent: {error.reason}.") from error
         except exc.DBAPIError as error:
-            if error.connection_invalidated or error.statement is None:
+            if error.connection_invalidated or (error.statement is None and not reached):
                 raise StorageError(f"The database {self.engine.url!r} cannot be used: {error.orig}") from error
             said = str(error.orig).strip()
+            if said == "interrupted" or "canceling statement" in said:
+                raise ToolError(f"It took more than {self.timeout:g} s. Ask for less, or in another way.") from error
             if "not authorized" in said or "prohibited" in said:
                 said = f"{said}: only reading is allowed"
             raise ToolError(f"The database refused it: {said}") from error

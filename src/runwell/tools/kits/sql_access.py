@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,12 @@ __all__ = ["check_enforceable", "reading"]
 
 _READS = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
 _FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "edit"))
+_MOST_BYTES = 20_000_000
+"""Of one value: building a text of a gigabyte is a single instruction, in which SQLite looks at no clock."""
+GRACE_S = 1.0
+"""How long the database has to end a statement by itself."""
+_BUFFERED = 20
+"""Rows that are fetched from PostgreSQL at once: each may be large."""
 _INSTRUCTIONS = 10_000
 """SQLite looks at the clock after so many of its instructions: well under a millisecond."""
 
@@ -38,17 +45,27 @@ def reading(connection: Any, seconds: float) -> Iterator[Any]:
         return
     # The transaction is read-only, and can no longer be made another once it has read. The query goes out as the body
     # of a cursor, by the protocol that takes one statement: what follows a semicolon is refused, not run.
-    limited = connection.execution_options(postgresql_readonly=True, no_parameters=True, stream_results=True)
+    limited = connection.execution_options(
+        postgresql_readonly=True, no_parameters=True, stream_results=True, max_row_buffer=_BUFFERED
+    )
     limited.exec_driver_sql(
         f"SELECT set_config('statement_timeout', '{int(seconds * 1000)}', true)",
         execution_options={"stream_results": False},
     )
-    yield limited
+    # A statement can lift its own limit of time, for what is fetched of it later.
+    ended = threading.Timer(seconds + GRACE_S, connection.connection.dbapi_connection.cancel)
+    ended.daemon = True
+    ended.start()
+    try:
+        yield limited
+    finally:
+        ended.cancel()
 
 
 @contextmanager
 def _sqlite(raw: Any, seconds: float) -> Iterator[None]:
     deadline = time.monotonic() + seconds
+    length = raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
     raw.set_authorizer(_authorize)  # asked for every action of every statement, those prepared before included
     raw.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS)
     try:
@@ -56,6 +73,7 @@ def _sqlite(raw: Any, seconds: float) -> Iterator[None]:
     finally:
         raw.set_progress_handler(None, 0)
         raw.set_authorizer(None)
+        raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
 
 
 def _authorize(action: int, first: str | None, second: str | None, schema: str | None, inner: str | None) -> int:
