@@ -54,6 +54,16 @@ class Site(BaseHTTPRequestHandler):
             body, status = b"no such page", 404
         elif kind == "latin":
             body, headers = "größe".encode("latin-1"), {"Content-Type": "text/plain; charset=latin-1"}
+        elif kind == "idna":
+            body, headers = b"xn--a", {"Content-Type": "text/plain; charset=idna"}
+        elif kind == "drip":  # no length: the end of the connection is that of the body
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            try:
+                while not server.over.wait(0.05):
+                    self.wfile.write(b"y")
+            except OSError:
+                pass
+            return
         elif kind == "slow":
             self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
             try:
@@ -284,6 +294,18 @@ def test_sizes_are_bounded_before_and_after_unpacking(site: Any) -> None:
     assert told.endswith("\n" + "x" * 10)
 
 
+def test_a_body_without_a_length_that_takes_too_long_is_not_taken_for_whole(site: Any) -> None:
+    with pytest.raises(ToolError, match=r"took more than 0\.3 s"):
+        near(site, timeout=0.3).get(at(site, "drip"))
+
+
+def test_whatever_a_server_or_a_model_writes_is_told(site: Any) -> None:
+    assert near(site).get(at(site, "idna")).text() == "xn--a"
+    for url in ("http://xn--/", "http://a..b/", "http://\ud800/", "http://[::1/", "http://x:99999/"):
+        with pytest.raises(ToolError):
+            near(site).get(url)
+
+
 def test_a_server_that_sends_a_byte_now_and_then_is_left(site: Any) -> None:
     began = time.monotonic()
     with pytest.raises(ToolError, match=r"took more than 0\.3 s"):
@@ -391,6 +413,40 @@ def test_the_text_of_pages() -> None:
     assert page_text("<a href='#x'>here</a> <a href='javascript:y()'>there</a>") == "here there"
     assert page_text("<svg><title>icon</title><b>x</svg>text") == "text"
     assert page_text("<title>T<body>x") in ("# Tx", "# T\nx")
+
+
+HOSTILE = [
+    "<a " * 200_000,
+    "<!--" * 200_000,
+    "<![CDATA[" * 100_000,
+    "</" * 300_000,
+    "&#" * 300_000,
+    "&#" + "9" * 100_000,
+    "<script>" + "</scrip" * 100_000,
+    '<a ">' + "<b '>" * 100_000,
+    "<a href=" * 100_000 + ">",
+    "<svg>" * 100_000 + "</head>" * 100_000,
+    "<svg>" * 100_000 + "</svg>" * 100_000,
+    "<div>" * 200_000,
+    "<" * 300_000,
+    "<!doctype" * 100_000,
+]
+
+
+@pytest.mark.parametrize("html", HOSTILE, ids=lambda html: html[:12])
+def test_safe_10_a_page_made_to_keep_us_busy_does_not(html: str) -> None:
+    began = time.process_time()
+    page_text(html)
+    assert time.process_time() - began < 2  # a parser that goes back takes hours
+
+
+def test_what_is_no_markup_or_not_closed() -> None:
+    assert page_text("<script>if (a<b) { '</b>' }</script >after") == "after"
+    assert page_text("a<!-- b > c -->d<!---->e<!-- f") == "ade"
+    assert page_text("<textarea><b>&lt;</textarea>") == "<b><"
+    assert page_text("<![CDATA[1 < 2]]> and 3 < 4 &nope; &eacute;") == "1 < 2 and 3 < 4 &nope; é"
+    assert page_text("<A HREF=\"/x?a=1&amp;b='2'\" title='>'>go</A>") == "go </x?a=1&b='2'>"
+    assert page_text("<p>a<b") == "a"
 
 
 @given(st.text(alphabet="<>/ab=\"' &;!-\n", max_size=60))

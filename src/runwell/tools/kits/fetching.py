@@ -41,7 +41,7 @@ class Fetched:
         charset = re.search(r"charset=[\"']?([\w.:-]+)", self.content_type, re.I)
         try:
             return self.body.decode(charset[1] if charset else "utf-8", "replace")
-        except LookupError:
+        except (LookupError, UnicodeError):  # none, or one that is no encoding of whole texts
             return self.body.decode("utf-8", "replace")
 
 
@@ -122,6 +122,7 @@ class Fetcher:
                     target = response.headers.get("location") if response.status_code in REDIRECTS else None
                     body, cut = (b"", False) if target else self._read(response)
                     response.close()
+                    guard.raise_if_stopped(self.timeout, url)  # a body without a length seems whole when it is cut off
                     kind = response.headers.get("content-type", "")
                     return Fetched(str(url), response.status_code, kind, body, cut), target
             except httpx.ConnectError as error:
@@ -209,9 +210,10 @@ def _checked(url: str) -> Any:
 
     try:
         made = httpx.URL(url.strip())
+        host = made.host  # read here: not every name can be
     except (httpx.InvalidURL, ValueError) as error:
         raise ToolError(f"{url!r:.200} is no address: {error}") from error
-    if made.scheme not in ("http", "https") or not made.host:
+    if made.scheme not in ("http", "https") or not host:
         raise ToolError(f"Refused: {url!r:.200} is not an http or https address.")
     if made.userinfo:
         raise ToolError("Refused: the address holds a user name or password.")

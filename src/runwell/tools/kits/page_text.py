@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+from collections import Counter
+
+from runwell.tools.kits.html_scan import attribute, scan
 
 __all__ = ["page_text"]
 
@@ -51,8 +53,13 @@ _AS_IT_IS = "\0"
 def page_text(html: str) -> str:
     """What a reader sees of a page, a line for each block: title first, links as `text <address>`."""
     reader = _Reader()
-    reader.feed(html)
-    reader.close()
+    for kind, said, attributes in scan(html):
+        if kind == "text":
+            reader.text(said)
+        elif kind == "start":
+            reader.start(said, attributes)
+        else:
+            reader.end(said)
     lines = (
         line.replace(_AS_IT_IS, "").rstrip() if _AS_IT_IS in line else re.sub(r"\s+", " ", line).strip()
         for line in "".join(reader.parts).split("\n")
@@ -62,38 +69,42 @@ def page_text(html: str) -> str:
     return f"# {title}\n{text}" if title else text
 
 
-class _Reader(HTMLParser):
+class _Reader:
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self.title: list[str] = []
         self._unseen: list[str] = []
+        self._unseen_tags: Counter[str] = Counter()
         self._links: list[str] = []
         self._in_title = False
         self._kept = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_title = tag == "title" and "svg" not in self._unseen
+    def start(self, tag: str, attributes: str) -> None:
+        self._in_title = tag == "title" and not self._unseen_tags["svg"]
         if tag == "body":
             self._unseen.clear()  # a head that was never closed
+            self._unseen_tags.clear()
         elif tag in _UNSEEN:
             self._unseen.append(tag)
+            self._unseen_tags[tag] += 1
         elif not self._unseen:
             if tag in _BLOCKS:
                 self.parts.append("\n")
             elif tag in ("td", "th"):
                 self.parts.append(" | ")
             elif tag == "a":
-                self._links.append(dict(attrs).get("href") or "")
+                self._links.append(attribute("href", attributes) or "")
             if tag == "pre":
                 self._kept += 1
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
-        if tag in self._unseen:
-            while self._unseen.pop() != tag:
-                pass
+        if self._unseen_tags[tag]:
+            closed = ""
+            while closed != tag:
+                closed = self._unseen.pop()
+                self._unseen_tags[closed] -= 1
         elif not self._unseen:
             if tag in _BLOCKS:
                 self.parts.append("\n")
@@ -104,10 +115,10 @@ class _Reader(HTMLParser):
             if tag == "pre":
                 self._kept = max(0, self._kept - 1)
 
-    def handle_data(self, data: str) -> None:
+    def text(self, text: str) -> None:
         if self._in_title:
-            self.title.append(data)
+            self.title.append(text)
         elif not self._unseen:
             self.parts.append(
-                "\n".join(_AS_IT_IS + line for line in data.split("\n")) if self._kept else re.sub(r"\s+", " ", data)
+                "\n".join(_AS_IT_IS + line for line in text.split("\n")) if self._kept else re.sub(r"\s+", " ", text)
             )
