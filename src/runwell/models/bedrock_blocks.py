@@ -91,9 +91,24 @@ class BlockWriter:
         if kind == "server_tool_result":
             return {"text": json_text(block.get("output"))}
         if kind == "non_standard" and isinstance(block.get("value"), Mapping):
-            value = block["value"]
-            return dict(value) if is_own(value) else None if "type" in value else {"json": dict(value)}
+            return self._other(block["value"])
         return None
+
+    def _other(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A block that has no standard form: in the API's, or as the JSON that it is."""
+        own = {key: each for key, each in value.items() if key in OWN and isinstance(each, Mapping)}
+        if len(own) == 1:  # with a type of its own beside it, as some programs write it
+            return own
+        if value.get("type") == "search_result":
+            kept = {key: value[key] for key in ("source", "title", "content", "citations") if key in value}
+            texts = [{"text": part["text"]} for part in kept.get("content") or () if part.get("text")]
+            return {"searchResult": {**kept, "content": texts}}
+        try:
+            return {"text": json_text(value)}
+        except TypeError:
+            raise InvalidHistory(
+                f"Message {self.index} holds a block that Bedrock has no form for, and that is no JSON: {value!r:.200}."
+            ) from None
 
     def _media(self, block: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
         extras = block.get("extras") or {}
@@ -156,6 +171,8 @@ class BlockWriter:
             result |= {"status": extras["status"]} if extras.get("status") else {}
             return [{"toolResult": result}]
         if kind in _NOT_SENT or (kind in _KEYS and "bedrock_type" not in extras):  # another model's pictures
+            return []
+        if kind == "non_standard" and not is_own(standard.get("value") or {}):
             return []
         sent_block = self._block(standard)
         return [sent_block] if sent_block is not None else []

@@ -100,6 +100,9 @@ def _answer_part(given: Any, own: bool) -> dict[str, Any] | None:
     block: Mapping[str, Any] = standard_block(given)
     if block["type"] in ("image", "audio", "video", "file"):
         return None  # what a model made is nothing that it was sent
+    if block["type"] == "non_standard":
+        value = block.get("value") or {}
+        return dict(value) if value.get("type") in _OWN else None
     if block["type"] != "reasoning":
         return _part(block)
     extras = block.get("extras") or {}
@@ -133,7 +136,8 @@ def _part(given: Any) -> dict[str, Any] | None:
     if kind == "server_tool_result":
         return {"type": "text", "text": json_text(block.get("output"))}
     if kind == "non_standard" and isinstance(block.get("value"), Mapping):
-        return dict(block["value"]) if block["value"].get("type") in _OWN else None
+        value = block["value"]
+        return dict(value) if value.get("type") in _OWN else {"type": "text", "text": json_text(value)}
     if kind in ("image", "audio", "video", "file", "text-plain"):
         return {"type": "text", "text": f"[{kind}: {block.get('url') or block.get('mime_type') or 'of unknown kind'}]"}
     return None

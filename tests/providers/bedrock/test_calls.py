@@ -253,6 +253,25 @@ def test_media(wire: WireServer, make: Make, colour: Colour) -> None:
     ]
 
 
+def test_blocks_without_a_standard_form_are_not_lost(wire: WireServer, make: Make, colour: Colour) -> None:
+    found = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}
+    document = {"document": {"format": "txt", "name": "d", "source": {"text": "x"}}}
+    content = [
+        {"type": "document", **document},
+        {"guardContent": {"text": {"text": "guard me"}}},
+        found,
+        {"type": "of_another", "value": [1]},
+    ]
+    wire.say("Hm.")
+    colour.invoke(make(), [HumanMessage(content)])
+    assert wire.last["body"]["messages"][0]["content"] == [
+        document,
+        {"guardContent": {"text": {"text": "guard me"}}},
+        {"searchResult": {"source": "s", "title": "t", "content": [{"text": "x"}]}},
+        {"text": '{"type": "of_another", "value": [1]}'},
+    ]
+
+
 def test_turns_alternate(wire: WireServer, make: Make, colour: Colour) -> None:
     call = {"name": "add", "args": {}, "id": "toolu.01/with another alphabet", "type": "tool_call"}
     history = [
