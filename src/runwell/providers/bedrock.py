@@ -91,6 +91,7 @@ class ChatBedrockConverse(VendorModel):
     output_config: dict[str, Any] | None = None
 
     provider: ClassVar[str] = "bedrock_converse"
+    any_block: ClassVar[bool] = True
     structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling")
     _aliases: ClassVar[dict[str, str]] = {
         "model_id": "model",

@@ -103,6 +103,7 @@ class ChatGoogleGenerativeAI(VendorModel):
     api_version: str | None = None
 
     provider: ClassVar[str] = "google_genai"
+    any_block: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
         "model_name": "model",
         "google_api_key": "api_key",

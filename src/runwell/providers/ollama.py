@@ -79,6 +79,7 @@ class ChatOllama(VendorModel):
     """"json", or a JSON schema that each answer must fit."""
 
     provider: ClassVar[str] = "ollama"
+    any_role: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
         "model_name": "model",
         "num_predict": "max_tokens",

@@ -89,6 +89,7 @@ class ChatOpenAI(StainlessModel):
     """Ask for the token counts at the end of a stream."""
 
     provider: ClassVar[str] = "openai"
+    any_role: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
         "model_name": "model",
         "openai_api_key": "api_key",
@@ -152,6 +153,9 @@ class ChatOpenAI(StainlessModel):
             from runwell.schemas.dialects import convert_to_openai_function
 
             convert_to_openai_function(definition)
+
+    def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
+        return not asks_for_responses(self, kwargs)  # the API keeps answers, and takes results of calls that it made
 
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool

@@ -16,13 +16,25 @@ from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.idle import IdleWatch
+from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.providers.clients import Clients
 
 __all__ = ["CONNECT_S", "FIRST_OUTPUT_S", "VendorModel"]
 
 _PER_REQUEST = frozenset(
-    ("model", "temperature", "max_tokens", "top_p", "seed", "stop", "timeout", "stream_idle_timeout", "model_kwargs")
+    (
+        "model",
+        "temperature",
+        "max_tokens",
+        "top_p",
+        "seed",
+        "stop",
+        "timeout",
+        "stream_idle_timeout",
+        "model_kwargs",
+        "max_media_bytes",
+    )
 )
 """Arguments that stand in each request, and settle nothing about connections."""
 
@@ -45,6 +57,8 @@ class VendorModel(BaseChatModel):
     model_kwargs: dict[str, Any] = {}
     extra_body: dict[str, Any] = {}
     default_headers: dict[str, str] = {}
+    max_media_bytes: int = 50_000_000
+    """The largest picture, sound or file that is sent."""
     http_client: Any = None
     http_async_client: Any = None
 
@@ -60,6 +74,10 @@ class VendorModel(BaseChatModel):
     """What stands for the key where no variable holds it, for the table in docs/providers.md."""
     key_may_be_a_function: ClassVar[bool] = False
     clients: ClassVar[type[Clients]] = Clients
+    any_role: ClassVar[bool] = False
+    """Whether servers of this API take roles of their own."""
+    any_block: ClassVar[bool] = False
+    """Whether content blocks of the vendor's own have no `type`."""
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
     tool_choices: ClassVar[tuple[str, ...]] = ("auto", "none", "any", "a name")
     turns_parallel_off: ClassVar[bool] = True
@@ -158,6 +176,21 @@ class VendorModel(BaseChatModel):
             raise UnsupportedByProvider(f"{who} cannot hold calls to a schema; got strict=True.")
         return kwargs
 
+    def _checked(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
+        """The request for messages that a provider could take."""
+        check_outgoing(
+            messages,
+            largest=self.max_media_bytes,
+            any_role=self.any_role and self.base_url != self.default_base_url,
+            any_block=self.any_block,
+            pairs=self._has_whole_history(kwargs),
+        )
+        return self._request(messages, stop, kwargs, stream)
+
+    def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether calls and results must all be in the request: nothing of the conversation is kept elsewhere."""
+        return True
+
     # -- what a subclass writes
 
     @abstractmethod
@@ -225,7 +258,7 @@ class VendorModel(BaseChatModel):
     def _generate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        request = self._request(messages, stop, kwargs, False)
+        request = self._checked(messages, stop, kwargs, False)
         client = self._clients.plain(self)
         try:
             return self._result(self._post(client, request), request)
@@ -235,7 +268,7 @@ class VendorModel(BaseChatModel):
     async def _agenerate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        request = self._request(messages, stop, kwargs, False)
+        request = self._checked(messages, stop, kwargs, False)
         client = await self._clients.on_loop(self)
         try:
             return self._result(await self._apost(client, request), request)
@@ -245,7 +278,7 @@ class VendorModel(BaseChatModel):
     def _stream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        request = self._request(messages, stop, kwargs, True)
+        request = self._checked(messages, stop, kwargs, True)
         client, reader = self._clients.plain(self), self._reader(request)
         idle_s = self._idle_s(kwargs)
         stream: Any = None
@@ -268,7 +301,7 @@ class VendorModel(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        request = self._request(messages, stop, kwargs, True)
+        request = self._checked(messages, stop, kwargs, True)
         client, reader = await self._clients.on_loop(self), self._reader(request)
         idle_s = self._idle_s(kwargs)
         stream: Any = None
@@ -293,6 +326,8 @@ class VendorModel(BaseChatModel):
 
     def _safe(self, error: Exception) -> Exception:
         """What it says holds no key, even where a server echoes the one it was sent."""
+        if isinstance(error, UnicodeEncodeError):
+            return half_characters(error, "The request")
         for secret in self._not_to_show():
             if secret != "none" and isinstance(error, ModelError) and secret in error.message:
                 error.message = error.message.replace(secret, "**********")

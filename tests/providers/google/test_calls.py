@@ -137,7 +137,7 @@ def test_every_medium_has_its_part(wire: Any, model: Any, call: Any) -> None:
         {"type": "audio", "base64": "aGk=", "mime_type": "audio/mpeg"},
         {"type": "video", "url": "https://www.youtube.com/watch?v=1", "extras": {"video_metadata": {"fps": 1}}},
         {"type": "file", "file_id": "files/abc", "mime_type": "application/pdf"},
-        {"type": "file", "base64": "aGk="},
+        {"type": "file", "base64": "aGk=", "mime_type": "text/plain"},
         {"type": "media", "mime_type": "video/mp4", "file_uri": "gs://b/c.mp4"},
         {"type": "text-plain", "text": "A page."},
     ]
@@ -559,11 +559,11 @@ def test_bad_settings_are_refused_when_made(wire: Any, model: Any) -> None:
         ([SystemMessage("Be brief.")], "instructions alone"),
         ([HumanMessage("")], "Message 0, a HumanMessage, is empty"),
         ([HumanMessage([""])], "Message 0, a HumanMessage, is empty"),
-        ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x")], "Message 1 is the result of a call 'x'"),
-        ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x", name="add")], "Message 1 is the result of a call 'x'"),
+        ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x")], "message 1 is the result of call 'x'"),
+        ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x", name="add")], "message 1 is the result of call 'x'"),
         (
             [HumanMessage("Hi"), AIMessage("", tool_calls=[{"name": "add", "args": {}, "id": "x"}] * 2)],
-            "Message 1 makes several calls under one id",
+            "two calls of message 1 have the id 'x'",
         ),
         ([HumanMessage("Hi"), ChatMessage("Hi", role="critic")], "Message 1 is a ChatMessage of role 'critic'"),
     ],
