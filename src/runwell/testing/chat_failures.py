@@ -21,12 +21,22 @@ from runwell.errors import (
     ModelOverloaded,
     ModelRateLimitError,
     ModelTimeout,
+    UsageError,
 )
-from runwell.messages.message import HumanMessage, RemoveMessage
+from runwell.messages.message import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from runwell.observe.handlers import BaseCallbackHandler
 from runwell.testing.chat_wire import ChatWire, Colour
 from runwell.testing.savers import raises
 
 __all__ = ["ChatModelFailures"]
+
+CALL = {"name": "add", "args": {"a": 1}, "id": "c1", "type": "tool_call"}
+
+
+def _picture(**block: Any) -> list[HumanMessage]:
+    if "base64" in block:
+        block.setdefault("mime_type", "image/png")
+    return [HumanMessage([{"type": "image", **block}])]
 
 
 class ChatModelFailures(ChatWire):
@@ -178,8 +188,88 @@ class ChatModelFailures(ChatWire):
             self.model(temprature=1)
         assert self.wire.requests == []
 
+    what_no_provider_takes_cases: ClassVar[Mapping[str, Any]] = {
+        "a result without its call": ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x")], "result of call 'x'"),
+        "a call without its result": (
+            [HumanMessage("Hi"), AIMessage("", tool_calls=[CALL]), HumanMessage("?")],
+            "'c1'",
+        ),
+        "two calls under one id": (
+            [HumanMessage("Hi"), AIMessage("", tool_calls=[CALL, CALL]), ToolMessage("3", tool_call_id="c1")],
+            "two calls of message 1 have the id 'c1'",
+        ),
+        "an empty message": ([HumanMessage("")], "Message 0, a HumanMessage, is empty"),
+        "a message of an empty block": ([HumanMessage([{"type": "text", "text": ""}])], "is empty"),
+        "half a character": ([HumanMessage("a\ud800b")], "half a character"),
+        "half a character in a call": (
+            [
+                HumanMessage("Hi"),
+                AIMessage("", tool_calls=[{**CALL, "args": {"x": ["\udfff"]}}]),
+                ToolMessage("3", tool_call_id="c1"),
+            ],
+            "Message 1 (AIMessage) holds half a character",
+        ),
+        "a text that is none": ([HumanMessage([{"type": "text", "text": b"x"}])], "whose text is b'x'"),
+        "data that is no base64": (_picture(base64="not base64!"), "not base64"),
+        "the alphabet for URLs": (_picture(base64="_-_-"), "alphabet for URLs"),
+        "base64 in lines": (_picture(base64="aGk=\naGk="), "line breaks"),
+        "a data URL as data": (_picture(base64="data:image/png;base64,aGk="), "what follows its comma"),
+        "a data URL that is no base64": (
+            [HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,@@@"}}])],
+            "not base64",
+        ),
+        "bytes": (_picture(base64=b"aGk="), "bytes"),
+        "no data": (_picture(base64=""), "empty"),
+        "no mime type": ([HumanMessage([{"type": "image", "base64": "aGk="}])], "without a mime_type"),
+        "half a mime type": (_picture(base64="aGk=", mime_type="png"), "mime_type 'png'"),
+        "neither data nor address": (_picture(), "none of a URL"),
+        "a file of this machine": (_picture(url="file:///etc/passwd"), "file:///etc/passwd"),
+        "a sound without its form": ([HumanMessage([{"type": "audio", "base64": "aGk="}])], "audio data without"),
+    }
+
+    def test_what_no_provider_takes(self, colour: Colour, case: Any) -> None:
+        """MSG-03 and its kin: said here, naming the message, not by a refusal from afar."""
+        history, told = case
+        model: Any = self.model()
+        if "call" in told and "half" not in told and not getattr(model, "_has_whole_history", lambda _: True)({}):
+            return  # the other end keeps conversations
+        with raises(UsageError) as caught:
+            colour.invoke(model, history)
+        assert told in str(caught[0])
+        with raises(UsageError):
+            colour.stream(model, history)
+        assert self.wire.requests == []
+
+    def test_a_picture_of_100_mb_is_refused_at_once(self) -> None:
+        with raises(InvalidInput) as caught:
+            self.model().invoke(_picture(base64="A" * 134_000_000))
+        assert "100 MB" in str(caught[0])
+        assert len(str(caught[0])) < 1000
+        assert self.wire.requests == []
+
+    def test_two_system_messages_and_an_empty_answer_are_taken(self, colour: Colour) -> None:
+        self.wire.say("Hello.")
+        history = [SystemMessage("Be brief."), SystemMessage("Be kind."), HumanMessage("Hi"), AIMessage("")]
+        assert colour.invoke(self.model(), [*history, HumanMessage("Well?")]).text == "Hello."
+        said = "\n".join(self.wire.asked.system)
+        assert "Be brief." in said
+        assert "Be kind." in said
+
     def test_the_key_is_shown_nowhere(self) -> None:
         lines: list[str] = []
+
+        class Watch(BaseCallbackHandler):
+            def on_chat_model_start(self, serialized: Any, messages: Any, **about: Any) -> None:
+                lines.append(repr((serialized, messages, about)))
+
+            def on_llm_end(self, response: Any, **about: Any) -> None:
+                lines.append(repr((response.generations[0][0].message.model_dump(), about)))
+
+            def on_llm_error(self, error: BaseException, **about: Any) -> None:
+                lines.append(repr((error, error.args, str(error), about)))
+
+            def on_retry(self, retry_state: Any, **about: Any) -> None:
+                lines.append(repr((retry_state, about)))
 
         class Lines(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
@@ -192,11 +282,20 @@ class ChatModelFailures(ChatWire):
         try:
             model = self.model()
             errors: list[BaseException] = []
-            for call in (model.invoke, lambda said: asyncio.run(model.ainvoke(said))):
+            watched: Any = {"callbacks": [Watch()]}
+            for call in (
+                model.invoke,
+                lambda said, config: asyncio.run(model.ainvoke(said, config)),
+                lambda said, config: list(model.stream(said, config)),
+            ):
+                self.wire.fail(503, f"busy, {self.key}")
                 self.wire.fail(401, f"Incorrect API key provided: {self.key}")
                 with raises(ModelAuthenticationError) as caught:
-                    call("Hi")
+                    call("Hi", watched)
                 errors += caught
+            self.wire.say("Hello.")
+            model.invoke("Hi", watched)
+            assert len(lines) >= 8, "the handlers were told"
             shown = [
                 repr(model),
                 repr(model.bind(stop=["x"])),
