@@ -192,7 +192,7 @@ class ChatModelFailures(ChatWire):
         "a result without its call": ([HumanMessage("Hi"), ToolMessage("3", tool_call_id="x")], "result of call 'x'"),
         "a call without its result": (
             [HumanMessage("Hi"), AIMessage("", tool_calls=[CALL]), HumanMessage("?")],
-            "'c1'",
+            "call 'c1'",
         ),
         "two calls under one id": (
             [HumanMessage("Hi"), AIMessage("", tool_calls=[CALL, CALL]), ToolMessage("3", tool_call_id="c1")],

@@ -137,7 +137,7 @@ def test_every_medium_has_its_part(wire: Any, model: Any, call: Any) -> None:
         {"type": "audio", "base64": "aGk=", "mime_type": "audio/mpeg"},
         {"type": "video", "url": "https://www.youtube.com/watch?v=1", "extras": {"video_metadata": {"fps": 1}}},
         {"type": "file", "file_id": "files/abc", "mime_type": "application/pdf"},
-        {"type": "file", "base64": "aGk=", "mime_type": "text/plain"},
+        {"type": "file", "base64": "aGk=", "mime_type": "application/pdf"},
         {"type": "media", "mime_type": "video/mp4", "file_uri": "gs://b/c.mp4"},
         {"type": "text-plain", "text": "A page."},
     ]
