@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import takewhile
+from contextvars import copy_context
 from typing import Any
 
 from runwell.agents.history import open_calls
 from runwell.agents.middleware.middleware import Hook
 from runwell.agents.routing import sends
 from runwell.agents.setup import Setup
-from runwell.drivers.colour import is_coroutine
+from runwell.drivers.colour import in_place, is_coroutine
 from runwell.drivers.sync import given
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidUpdateError
@@ -26,28 +26,27 @@ GIVEN: Callee[Any] = Callee(None, given)
 def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
     """A node that runs all hooks called `name`, each seeing what those before it changed. A jump ends the round."""
     hooks = setup.hooks[name]
-    runs = [_plain_run(hooks, place) for place in range(len(hooks))]
+    plain = [hook.callee.sync if hook.flow is None and hook.callee.aio is None else None for hook in hooks]
+    tidy = all(hook.flow is not None or function is not None for hook, function in zip(hooks, plain, strict=True))
 
     @flow
     async def run_hooks(task: Task) -> Any:
         writes: list[Write] = []
         state = task.values
         to_tools: Hook | None = None
-        place = 0
-        while place < len(hooks):
-            hook, run = hooks[place], runs[place]
-            if hook.flow is not None:
-                update = await hook.flow(state, task.runtime)
-            elif run is None:
-                update = await Call(hook.callee, state, task.runtime)
+        runtime = task.runtime
+        here = copy_context().run if tidy else None  # what plain hooks set is seen by those behind them only
+        for hook, function in zip(hooks, plain, strict=True):
+            if function is not None:
+                update = (
+                    in_place(function, state, runtime) if here is None else here(in_place, function, state, runtime)
+                )
+            elif hook.flow is not None:
+                update = await hook.flow(state, runtime)
             else:
-                said: tuple[int, Any] = await Call(run, state, task.runtime)
-                silent, update = said
-                place += silent
-                hook = hooks[place]
-                if is_coroutine(update):
-                    update = await Call(GIVEN, update)
-            place += 1
+                update = await Call(hook.callee, state, runtime)
+            if update is not None and is_coroutine(update):
+                update = await Call(GIVEN, update)
             if update is None:
                 continue
             changed, jump = _read(hook, name, update)
@@ -63,35 +62,8 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
         return _as_update(writes)
 
     run_hooks.__name__ = run_hooks.__qualname__ = name
+    run_hooks.__runwell_tidy__ = tidy  # type: ignore[attr-defined]
     return run_hooks
-
-
-class _PlainRun:
-    """Plain hooks that follow one another, called until one says something: how many said nothing, and what it said.
-
-    So hooks with nothing to say cost a call each, not an effect.
-    """
-
-    __slots__ = ("hooks",)
-
-    def __init__(self, hooks: list[Hook]) -> None:
-        self.hooks = [hook.callee.sync for hook in hooks]
-
-    def __call__(self, state: dict[str, Any], runtime: Any) -> tuple[int, Any]:
-        for silent, hook in enumerate(self.hooks):
-            said = hook(state, runtime)  # type: ignore[misc]  # plain: it has this form
-            if said is not None:
-                return silent, said
-        return len(self.hooks) - 1, None
-
-    def __repr__(self) -> str:
-        return f"one of the hooks {', '.join(str(Callee(hook, None)) for hook in self.hooks)}"
-
-
-def _plain_run(hooks: list[Hook], place: int) -> Callee[tuple[int, Any]] | None:
-    """The hook at this place and those behind it, as far as they are plain; None for fewer than two."""
-    run = list(takewhile(lambda hook: hook.flow is None and hook.callee.aio is None, hooks[place:]))
-    return Callee(_PlainRun(run), None, cheap=True) if len(run) > 1 else None
 
 
 def _changes(task: Task, state: dict[str, Any], name: str, writes: list[Write]) -> dict[str, tuple[Any, Any]]:

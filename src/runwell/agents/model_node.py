@@ -97,11 +97,12 @@ class _Turn:
     that was made again are forgotten. `lent` are tools offered that are not the agent's.
     """
 
-    __slots__ = ("asked", "extra", "history", "ledger", "lent", "meter", "setup", "strategy")
+    __slots__ = ("asked", "extra", "history", "hooks", "ledger", "lent", "meter", "setup", "strategy")
 
     def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
         self.history = history
         self.setup = setup
+        self.hooks = setup.hooks["wrap_model_call"]
         self.ledger = ledger
         self.meter = meter
         self.strategy = setup.response_format
@@ -155,7 +156,7 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
         )
     if turn.extra:
         turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
-    hooks = turn.setup.hooks["wrap_model_call"]
+    hooks = turn.hooks
     return _hooked(turn, hooks[index], index, request) if index < len(hooks) else _ask(turn, request)
 
 
@@ -176,7 +177,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         over = meter.reached(await Now() if meter.timed else None)
         if over is not None:
             raise over
-    if setup.hooks["wrap_model_call"]:
+    if turn.hooks:
         request = _checked(turn, request)
     messages = request.messages
     if messages is not turn.history:  # a hook changed it

@@ -149,6 +149,12 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.breaks_after = breaks_after
         self.ignore_extra = ignore_extra
         self.quiet = any(node.quiet for node in self.nodes.values())
+        self.passes = (
+            any(node.quiet and node.tidy for node in self.nodes.values())
+            and not self.blueprint.deferred
+            and not self.blueprint.joins
+        )
+        """Whether steps may follow one another in a task; see `Run.through`."""
         self.on_input: Callable[[Run, list[Write]], list[Write]] | None = None
         self.check_caller: Callable[[list[Write]], None] | None = None
         """Refuses what the caller of a run that is in no other may not write, in an input and in a Command."""

@@ -134,11 +134,13 @@ class Run(Keeping, Routing):
         return self._unfinished(STOPPED, mark)
 
     async def _steps(self, going_on: bool) -> list[Interrupt]:
-        graph, blueprint, control, limit, taken = self.graph, self.graph.blueprint, self.control, self.limit, 0
+        graph, blueprint, control, limit = self.graph, self.graph.blueprint, self.control, self.limit
         self.stop, self.place = self.step + limit, (self.thread_id, self.ns)
         ambient = CURRENT.get()
         self.watched = ambient is not None and bool(ambient.handlers)
         begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
+        if graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
+            begin = self._through
         watches = self.saver is not None and graph.output_is_state
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else NOTHING
@@ -149,7 +151,7 @@ class Run(Keeping, Routing):
             if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
                 await self._paused([])
                 return []
-            if taken >= limit:
+            if self.step >= self.stop:
                 raise _too_many(graph.name, now, limit)
             if watches:
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None)
@@ -162,7 +164,6 @@ class Run(Keeping, Routing):
             self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
             if self.records or self.saver is not None or self.modes:
                 await self._show(done, changes)
-            taken += 1
             if self.breaks_after and any(node in self.breaks_after for node, _ in done):
                 await self._paused([])
                 return []
@@ -305,6 +306,35 @@ class Run(Keeping, Routing):
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
+
+    async def _through(self, planned: PlannedTask, alone: bool) -> list[Write]:
+        """A task, and while it is a quiet one that had nothing to say what follows it, without a round of the engine.
+
+        Nothing tells such steps from those that are taken one by one: they count, and a task that fails or pauses is
+        kept under its own name. It is for runs that nobody watches.
+        """
+        writes = await self._task(planned, alone)
+        while not writes and alone and not self.records:
+            following = await self._following(planned)
+            if following is None:
+                break
+            self.step += 1
+            self.next[0] = planned = following
+            writes = await self._task(planned, True)
+        return writes
+
+    async def _following(self, planned: PlannedTask) -> PlannedTask | None:
+        """The one task that comes after a quiet one without writes; None where it is for the engine to say."""
+        graph, control = self.graph, self.control
+        node = graph.nodes[planned.node]
+        stopped = control is not None and control.stopped
+        if not (node.quiet and node.tidy) or stopped or self.stop is None or self.step + 1 >= self.stop:
+            return None
+        if self.watch is not None:
+            self.watch.check((node.name,), self.values, {}, graph.untracked)
+        routes = await self._joint_route(node.name, []) if node.name in graph.joint else []
+        tasks, _ = plan_tasks(graph.blueprint, self.step + 2, [(node.name, routes)], {})
+        return tasks[0] if len(tasks) == 1 else None
 
     async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
         """Run a node as a run of its own, for those who watch."""

@@ -212,6 +212,8 @@ class Node:
     own_runtime: bool = False
     """Whether its tasks need a runtime of their own."""
     quiet: bool = False
+    tidy: bool = False
+    """Whether its code, engine code marked so, leaves nothing set in the context of its task."""
     metadata: dict[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
@@ -234,7 +236,8 @@ class Node:
         if hasattr(action, "run_nested"):  # a compiled graph: runs in this run, in a namespace of its own
             return cls(name, callee(action), schema, subgraph=action, **settings)
         if is_flow(action):
-            return cls(name, callee(action), schema, flow=action, **settings)
+            tidy = getattr(action, "__runwell_tidy__", False)
+            return cls(name, callee(action), schema, flow=action, tidy=tidy, **settings)
         runnable = hasattr(action, "invoke") and hasattr(action, "ainvoke")
         if not callable(action) and not runnable:
             raise GraphError(
