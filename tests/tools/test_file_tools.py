@@ -114,6 +114,25 @@ def test_nothing_leads_out(tools: dict[str, Any], root: Path, path: str) -> None
     assert (root / "a.txt").exists()
 
 
+ODD = ["\ud800", "a" * 300, "a/" * 5_000, "sub/../" * 300, "pipe", "\n"]
+
+
+@pytest.mark.parametrize("path", ODD, ids=lambda path: ascii(path)[:12])
+def test_odd_paths_are_told_and_hold_nobody_up(tools: dict[str, Any], root: Path, path: str) -> None:
+    os.mkfifo(root / "pipe")
+    for name, args in [
+        ("read_file", {"path": path}),
+        ("list_directory", {"path": path}),
+        ("edit_file", {"path": path, "old": "a", "new": "b"}),
+        ("copy_file", {"source": path, "target": "copy"}),
+        ("move_file", {"source": "nothing", "target": path}),
+        ("write_file", {"path": path if path != "\n" else "/", "text": "x", "replace": True}),
+    ]:
+        with pytest.raises(ToolError):
+            tools[name].invoke(args)
+    assert len(list(root.rglob("*"))) < 10
+
+
 @pytest.mark.parametrize("path", ["", "/", ".", "sub/nothing/../../x", "a.txt/x", "x\0y"])
 def test_places_that_nothing_can_be_written_to(tools: dict[str, Any], root: Path, path: str) -> None:
     before = sorted(root.rglob("*"))
@@ -128,4 +147,6 @@ def test_sizes_are_bounded(root: Path) -> None:
         tools["read_file"].invoke({"path": "a.txt"})
     with pytest.raises(ToolError, match="more than 1e-05 MB"):
         tools["write_file"].invoke({"path": "x", "text": "x" * 20})
+    with pytest.raises(ToolError, match="more than 1e-05 MB"):
+        tools["copy_file"].invoke({"source": "a.txt", "target": "x"})
     assert file_tools(root, max_lines=2)[0].invoke({"path": "a.txt"}).endswith("[Lines 1 to 2 of 3.]")

@@ -33,15 +33,17 @@ def write_file(root: RootFolder, path: str, data: bytes, *, replace: bool) -> bo
     return there is not None
 
 
-def copy_file(root: RootFolder, source: str, target: str) -> None:
-    """Copy a plain file to where nothing is."""
+def copy_file(root: RootFolder, source: str, target: str, max_bytes: int) -> None:
+    """Copy a plain file of at most so many bytes to where nothing is."""
     located = root.locate(source)
     try:
-        data = None if located.is_folder else root.read(located.parts, None)
+        if located.is_folder:
+            raise ToolError(f"{shown(source)} is a folder; only files are copied.")
+        data = root.read(located.parts, max_bytes)
     except OSError as error:
         raise ToolError(f"{shown(source)}: {error.strerror}.") from error
     if data is None:
-        raise ToolError(f"{shown(source)} is a folder; only files are copied.")
+        raise ToolError(f"{shown(source)} has more than {max_bytes / 1_000_000:g} MB.")
     write_file(root, target, data, replace=False)
 
 

@@ -15,6 +15,8 @@ from runwell.observe.run import record_decision, watched
 
 __all__ = ["Located", "NothingThere", "RootFolder", "shown"]
 
+PARTS = 255
+"""How many names a path may have: each is opened by itself."""
 LINKS = 40
 """How many links one path may lead through; as many as Linux follows."""
 
@@ -59,6 +61,8 @@ class RootFolder:
         if "\0" in path:
             raise ToolError("A path cannot hold a NUL character.")
         todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        if len(todo) > PARTS:
+            raise ToolError(f"The path has {len(todo)} parts; at most {PARTS} are followed.")
         done: list[str] = []
         links = 0
         while todo:
@@ -92,8 +96,10 @@ class RootFolder:
                 return os.stat(part, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             raise NothingThere(f"There is no {shown(path)}.") from None
-        except (PermissionError, NotADirectoryError) as error:
-            raise ToolError(f"{shown(path)}: {error.strerror}.") from error
+        except OSError as error:
+            raise ToolError(f"{shown(path):.300}: {error.strerror}.") from error
+        except UnicodeEncodeError as error:
+            raise ToolError(f"{shown(path)!r:.300} can be no path: {error.reason}.") from error
 
     def _inside(self, target: str, path: str) -> str:
         """An absolute link's target, from the root on."""

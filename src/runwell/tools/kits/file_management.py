@@ -92,11 +92,14 @@ def _reading(folder: RootFolder, megabytes: float, max_lines: int) -> list[Struc
         located = folder.locate(path)
         if not located.is_folder:
             raise ToolError(f"{shown(path)} is no folder.")
-        with folder.folder(located.parts) as opened, os.scandir(opened) as entries:
-            names = sorted(
-                shown(each.name) + ("/" if each.is_dir(follow_symlinks=False) else "@" if each.is_symlink() else "")
-                for each in entries
-            )
+        try:
+            with folder.folder(located.parts) as opened, os.scandir(opened) as entries:
+                names = sorted(
+                    shown(each.name) + ("/" if each.is_dir(follow_symlinks=False) else "@" if each.is_symlink() else "")
+                    for each in entries
+                )
+        except OSError as error:
+            raise ToolError(f"{shown(path)}: {error.strerror}.") from error
         more = len(names) - MOST_LISTED
         return "\n".join([*names[:MOST_LISTED], *([f"[{more} more]"] if more > 0 else [])]) or "[Nothing.]"
 
@@ -143,7 +146,7 @@ def _writing(folder: RootFolder, megabytes: float) -> list[StructuredTool]:
     @tool(**changes)
     def copy_file(source: str, target: Annotated[str, "Where nothing is yet."]) -> str:
         """Copy a file."""
-        copy_in(folder, source, target)
+        copy_in(folder, source, target, int(megabytes * 1_000_000))
         return f"Copied {shown(source)} to {shown(target)}."
 
     @tool(**changes)
