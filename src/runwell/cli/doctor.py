@@ -23,6 +23,7 @@ KEYS = {
     "GEMINI_API_KEY": "google_genai",
     "MISTRAL_API_KEY": "mistralai",
     "COHERE_API_KEY": "cohere",
+    "AWS_BEARER_TOKEN_BEDROCK": "bedrock_converse",
 }
 """Variable → the provider whose key it holds."""
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")

@@ -138,6 +138,8 @@ def _check_block(block: Any, place: int, message: BaseMessage, largest: int, any
 def _check_media(block: Mapping[str, Any], kind: str, where: str, largest: int) -> None:
     found: Any = standard_block(dict(block))
     if found["type"] == "non_standard" or found["type"] not in ("image", "audio", "video", "file", "text-plain"):
+        if kind == "document" and isinstance(block.get(kind), Mapping):
+            return  # in a form of the vendor's own, which its adapter knows
         given = next((value for value in (block.get("base64"), block.get("data")) if value is not None), None)
         if isinstance(given, bytes | bytearray):
             raise InvalidInput(

@@ -298,6 +298,7 @@ class ChatBedrockConverse(VendorModel):
         said = (answer.get("output") or {}).get("message") if isinstance(answer, dict) else None
         if not isinstance(said, dict):
             raise self._unreadable(repr(answer)[:200], ValueError("no message"))
+        self._refuse_malformed(answer.get("stopReason"))
         usage = answer.get("usage")
         message = message_from_wire(said, usage, stop=answer.get("stopReason"))
         about = answer.get("ResponseMetadata") or {}
@@ -308,7 +309,12 @@ class ChatBedrockConverse(VendorModel):
         return ChatResult([ChatGeneration(message)], {"model_name": self.model, "token_usage": usage})
 
     def _reader(self, request: Any) -> Any:
-        return _Reader(self.model)
+        return _Reader(self)
+
+    def _refuse_malformed(self, reason: str | None) -> None:
+        """Half a call, or what Bedrock could not read, would pass for an answer without calls."""
+        if reason in ("malformed_tool_use", "malformed_model_output"):
+            raise self._broken_off(reason, "the model wrote what Bedrock could not read")
 
     def _translated(self, error: Exception) -> Exception:
         from botocore import exceptions as sdk
@@ -366,17 +372,19 @@ class _Stream:
 
 
 class _Reader(ChunkReader):
-    """Says which model answers, which no event does."""
+    """Says which model answers, which no event does, and refuses an answer that was malformed."""
 
     __slots__ = ("_model",)
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: ChatBedrockConverse) -> None:
         super().__init__()
         self._model = model
 
     def end(self, who: str | None) -> ChatGenerationChunk:
         chunk = super().end(who)
-        chunk.message.response_metadata.setdefault("model_name", self._model)
+        facts = chunk.message.response_metadata
+        self._model._refuse_malformed(facts.get("stop_reason"))
+        facts.setdefault("model_name", self._model.model)
         return chunk
 
 

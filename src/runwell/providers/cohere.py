@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from runwell.errors import InvalidInput, ModelError, UnsupportedByProvider
+from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.cohere_blocks import document_to_wire
 from runwell.models.cohere_wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
@@ -188,10 +188,7 @@ class ChatCohere(CohereAccount):
         """An answer that the API broke off is none."""
         reason = answer.get("finish_reason")
         if reason in ("ERROR", "TIMEOUT") or answer.get("error"):
-            told = answer.get("error") or "the answer was not finished"
-            error = ModelError(f"{self.base_url} ended the answer with {reason or 'ERROR'}: {told}.")
-            error.retryable = True
-            raise error
+            raise self._broken_off(reason or "ERROR", answer.get("error") or "the answer was not finished")
 
 
 class _Reader(ChunkReader):

@@ -151,6 +151,7 @@ class ChatMistralAI(VendorModel):
         for choice in said["choices"]:
             message = message_from_wire(choice["message"], said.get("usage"))
             reason = choice.get("finish_reason")
+            self._refuse_failed(reason)
             message.response_metadata = {
                 "finish_reason": FINISH.get(reason, reason),
                 "model_name": said.get("model"),
@@ -160,7 +161,11 @@ class ChatMistralAI(VendorModel):
         return ChatResult(generations, {"model_name": said.get("model"), "token_usage": said.get("usage")})
 
     def _reader(self, request: Any) -> Any:
-        return _Reader()
+        return _Reader(self)
+
+    def _refuse_failed(self, reason: str | None) -> None:
+        if reason == "error":
+            raise self._broken_off(reason, "the answer was not finished")
 
     def _translated(self, error: Exception) -> Exception:
         import httpx2
@@ -189,10 +194,19 @@ class ChatMistralAI(VendorModel):
 class _Reader(ChunkReader):
     """Reads the events that the SDK gives."""
 
-    __slots__ = ()
+    __slots__ = ("_model",)
+
+    def __init__(self, model: ChatMistralAI) -> None:
+        super().__init__()
+        self._model = model
 
     def take(self, event: Any) -> Sequence[ChatGenerationChunk]:
         return super().take(event.data.model_dump(mode="json"))
+
+    def end(self, who: str | None) -> ChatGenerationChunk:
+        chunk = super().end(who)
+        self._model._refuse_failed(chunk.message.response_metadata.get("finish_reason"))
+        return chunk
 
 
 def _response_format(asked: Any) -> Any:

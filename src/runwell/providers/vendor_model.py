@@ -338,6 +338,12 @@ class VendorModel(BaseChatModel):
         """What must be in no error."""
         return [self.api_key.get_secret_value()] if isinstance(self.api_key, SecretStr) else []
 
+    def _broken_off(self, reason: str, told: str) -> ModelError:
+        """An answer that the provider itself calls failed is none: it may pass."""
+        problem = ModelError(f"{self.base_url} ended the answer with {reason}: {told}.")
+        problem.retryable = True
+        return problem
+
     def _unreadable(self, what: str, error: Exception) -> ModelError:
         """A proxy's page, or half an answer: it may pass."""
         problem = ModelError(f"{self.base_url} answered with what is not {self.answers_with}: {what} ({error}).")

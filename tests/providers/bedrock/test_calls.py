@@ -494,6 +494,22 @@ def test_an_error_before_the_first_chunk_is_tried_again(wire: WireServer, make: 
     assert colour.whole(colour.stream(make(max_retries=1), "Hi")).text == "Hello."
 
 
+@pytest.mark.parametrize("form", ["invoke", "stream"])
+def test_a_malformed_answer_is_none(wire: WireServer, make: Make, colour: Colour, form: str) -> None:
+    if form == "invoke":
+        wire.json(body({"text": "I will"}, stop="malformed_tool_use"))
+        wire.say("Hello.")
+        assert colour.invoke(make(max_retries=1), "Hi").text == "Hello."
+        return
+    wire.events(
+        ("messageStart", {"role": "assistant"}),
+        *deltas(0, {"text": "I will"}),
+        ("messageStop", {"stopReason": "malformed_tool_use"}),
+    )
+    with pytest.raises(ModelError, match="malformed_tool_use"):
+        colour.stream(make(), "Hi")
+
+
 def test_a_message_whose_checksum_is_wrong(wire: WireServer, make: Make, colour: Colour) -> None:
     good = event_message("messageStart", b'{"role": "assistant"}')
     wire.events(good, good[:-1] + bytes([good[-1] ^ 1]))

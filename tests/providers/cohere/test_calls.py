@@ -94,6 +94,14 @@ def test_a_result_is_a_document_that_can_be_cited(wire: WireServer, model: ChatC
     assert sent == [{"output": "12 degrees"}, {"city": "Bern", "degrees": 12}, {"error": "no such city"}]
 
 
+def test_documents_of_a_result_in_the_words_of_the_api(wire: WireServer, model: ChatCohere, colour: Colour) -> None:
+    call = {"name": "look_up", "args": {"word": "x"}, "id": "a", "type": "tool_call"}
+    found = [{"type": "document", "document": {"id": str(n), "data": {"text": f"Cat {n}."}}} for n in range(2)]
+    wire.say("Done.")
+    colour.invoke(model, [HumanMessage("Hi"), AIMessage("", tool_calls=[call]), ToolMessage(found, tool_call_id="a")])
+    assert wire.last["body"]["messages"][2]["content"] == found
+
+
 @pytest.mark.parametrize("form", ["invoke", "stream"])
 def test_citations_are_annotations_of_the_text(wire: WireServer, model: ChatCohere, colour: Colour, form: str) -> None:
     documents = [

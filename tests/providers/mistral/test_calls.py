@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runwell.errors import MissingApiKey, ModelAuthenticationError
+from runwell.errors import MissingApiKey, ModelAuthenticationError, ModelError
 from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.models import init_chat_model
 from runwell.observe import DecisionLog
@@ -111,6 +111,22 @@ def test_a_window_that_is_full_is_a_length(wire: WireServer, model: ChatMistralA
     answer["choices"][0] |= {"finish_reason": "model_length", "message": {"role": "assistant", "content": "Hel"}}
     wire.json(answer)
     assert colour.invoke(model, "Hi").response_metadata["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("form", ["invoke", "stream"])
+def test_an_answer_that_broke_off_is_none(wire: WireServer, colour: Colour, form: str) -> None:
+    model = ChatMistralAI(model="m", api_key="k", base_url=wire.base_url, max_retries=0)
+    if form == "invoke":
+        answer = MistralDialect().answer(Said())
+        answer["choices"][0] |= {"finish_reason": "error", "message": {"role": "assistant", "content": "Hel"}}
+        wire.json(answer)
+    else:
+        *start, end, usage, done = MistralDialect().events(Said(text="Hel"))
+        end["choices"][0]["finish_reason"] = "error"
+        wire.events(*start, end, usage, done)
+    with pytest.raises(ModelError, match="error: the answer was not finished") as caught:
+        (colour.invoke if form == "invoke" else colour.stream)(model, "Hi")
+    assert caught.value.retryable
 
 
 def test_errors_in_either_of_its_forms(wire: WireServer, model: ChatMistralAI, colour: Colour) -> None:
