@@ -162,13 +162,18 @@ class MCPClient(Offers):
         return list(self._tools)
 
     async def _refresh(self, session: Session) -> None:
-        if self._tools is not None and "tools" not in session.changed:
-            return
-        session.changed.discard("tools")
-        try:
-            found = await self._read_list(session, "tools")
+        async with session.listing:
+            if self._tools is not None and "tools" not in session.changed:
+                return
+            found = await self._list_tools(session)
+            self._tools = None
             self._tools = self._made(found)
             self._listed = {tool.name: tool for tool in found}
+
+    async def _list_tools(self, session: Session) -> list[Any]:
+        session.changed.discard("tools")  # before: what changes meanwhile is read again
+        try:
+            return await self._read_list(session, "tools")
         except BaseException:
             session.changed.add("tools")
             raise
@@ -298,8 +303,12 @@ class MCPClient(Offers):
 
     async def _still_pinned(self, session: Session, tool: MCPTool) -> None:
         """Look again whether a tool is the accepted one, after the server said that its list changed, or came back."""
-        await self._refresh(session)
         assert self._pins is not None
+        async with session.listing:
+            if not self._listed or "tools" in session.changed:
+                # This tool alone is judged: the others when they are called, or listed.
+                self._listed = {each.name: each for each in await self._list_tools(session)}
+                self._tools = None
         now = self._listed.get(tool.remote_name)
         if tool.remote_name not in self._pins:
             raise MCPToolChanged(f"Tool {tool.remote_name!r} of {self.name!r} is not pinned.", tool=tool.remote_name)

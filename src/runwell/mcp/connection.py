@@ -32,6 +32,9 @@ _WHO = "401 and 403: headers= or auth= are missing or wrong."
 _TIMED_OUT = re.compile(r"Request '.*' timed out|Timed out after .*s waiting for .*")
 """What the SDK says when a request took too long."""
 
+_NO_SESSION = ("Session terminated", "Session not found")
+"""What the SDK says, and its servers, when a session is over; others answer with status 404."""
+
 LEAVING_S = 12.0
 """How long to wait for a session to be left: the SDK's own stages (closing, SIGTERM, SIGKILL) take up to 7."""
 
@@ -59,6 +62,8 @@ class Session:
         self.cause: BaseException | None = None
         self.status: int | None = None
         self.changed = {"tools", "prompts", "resources"}
+        self.listing = asyncio.Lock()
+        """Held while tools are listed: a call that depends on the list waits for it."""
         self.why: str | None = None
         """Why a program was ended, if it did not end by itself."""
         self.complaints = Complaints()
@@ -181,8 +186,8 @@ class Connection:
         """None if the error is the server's own answer; else whether the request may have reached it."""
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
-        if error.code == INVALID_REQUEST and error.message == "Session terminated":
-            session.end()  # it was started anew and knows nothing of this session, nor of the call
+        if error.code == INVALID_REQUEST and (error.message in _NO_SESSION or session.status == 404):
+            session.end()  # it was started anew, or waited too long: it knows nothing of this session, nor of the call
             return False
         if error.code != CONNECTION_CLOSED:
             return None
