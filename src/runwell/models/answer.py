@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from runwell.errors import ModelRefusalError, OutputParserException
+from runwell.messages.chunks import message_chunk_to_message
 from runwell.messages.message import AIMessage
+from runwell.observe.context import CURRENT
+from runwell.observe.run import open_run
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.partial import partial_json, unchecked
 from runwell.schemas.structured import StructuredSchema
 
 __all__ = ["AnswerParser", "answer_in"]
 
 
 class AnswerParser(Runnable[AIMessage, Any]):
-    """The last step of `with_structured_output`."""
+    """The last step of `with_structured_output`.
+
+    A stream of it gives the answer while it is written, each time with more of it: dicts for a JSON schema or a
+    TypedDict, else objects of the schema's class whose fields are None until they come. These are not checked; the last
+    value is, and is what `invoke` gives.
+    """
+
+    streams_snapshots = True
+    never_blocks = True
 
     def __init__(self, schema: StructuredSchema, method: str, include_raw: bool = False) -> None:
         self.schema = schema
@@ -35,6 +47,84 @@ class AnswerParser(Runnable[AIMessage, Any]):
             return {"raw": input, "parsed": answer_in(input, self.schema, self.method), "parsing_error": None}
         except (OutputParserException, ModelRefusalError) as error:
             return {"raw": input, "parsed": None, "parsing_error": error}
+
+    def transform(self, input: Iterator[Any], config: Mapping[str, Any] | None = None, **kwargs: Any) -> Iterator[Any]:
+        if config or CURRENT.get() is not None:
+            run = open_run("parser", self, None, config)
+            if run is not None:
+                return run.watch(lambda: self._flow(input), lambda values: values[-1] if values else None)
+        return self._flow(input)
+
+    def _flow(self, source: Iterator[Any]) -> Iterator[Any]:
+        growing = _Growing(self)
+        for chunk in source:
+            yield from growing.take(chunk)
+        yield from growing.finish()
+
+    def atransform(
+        self, input: AsyncIterator[Any], config: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        if config or CURRENT.get() is not None:
+            run = open_run("parser", self, None, config)
+            if run is not None:
+                return run.awatch(lambda: self._aflow(input), lambda values: values[-1] if values else None)
+        return self._aflow(input)
+
+    async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        growing = _Growing(self)
+        async for chunk in source:
+            for value in growing.take(chunk):
+                yield value
+        for value in growing.finish():
+            yield value
+
+
+class _Growing:
+    """One answer while its chunks come in."""
+
+    def __init__(self, parser: AnswerParser) -> None:
+        self.parser = parser
+        self._total: Any = None
+        self._length = 0
+        self._shown: Any = None
+        self._last: Any = None
+
+    def take(self, chunk: Any) -> Iterator[Any]:
+        """The answer so far, if the chunk brings more of it."""
+        self._total = chunk if self._total is None else self._total + chunk
+        text = self._text()
+        if len(text) == self._length:
+            return
+        self._length = len(text)
+        value = partial_json(text)
+        if not value or value == self._shown:
+            return
+        self._shown = value
+        schema = self.parser.schema
+        if schema.wrapped:
+            if not isinstance(value, dict) or "value" not in value:
+                return
+            value = value["value"]
+        value = value if isinstance(schema.schema, Mapping) else unchecked(schema.schema, value)
+        self._last = value
+        yield {"raw": self._total, "parsed": value, "parsing_error": None} if self.parser.include_raw else value
+
+    def _text(self) -> str:
+        if self.parser.method != "function_calling":
+            return str(self._total.text)
+        for call in getattr(self._total, "tool_call_chunks", ()):
+            if call["name"] == self.parser.schema.name:
+                return call["args"] or ""
+        return ""
+
+    def finish(self) -> Iterator[Any]:
+        """The whole answer, checked, unless the same was shown already."""
+        if self._total is None:
+            return
+        whole = message_chunk_to_message(self._total)
+        value = self.parser.invoke(whole)  # type: ignore[arg-type]
+        if self.parser.include_raw or type(value) not in (dict, list, str) or value != self._last:
+            yield value
 
 
 def answer_in(message: AIMessage, schema: StructuredSchema, method: str) -> Any:
