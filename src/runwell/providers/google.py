@@ -37,6 +37,9 @@ _PASSED = (
     "logprobs",
     "response_modalities",
     "response_mime_type",
+    "response_schema",
+    "response_json_schema",
+    "n",
     "media_resolution",
     "speech_config",
     "image_config",
@@ -89,6 +92,9 @@ class ChatGoogleGenerativeAI(VendorModel):
     include_thoughts: bool | None = None
     response_modalities: list[str] | None = None
     response_mime_type: str | None = None
+    response_schema: Any = None
+    response_json_schema: Any = None
+    n: int | None = None
     media_resolution: str | None = None
     speech_config: dict[str, Any] | None = None
     image_config: dict[str, Any] | None = None

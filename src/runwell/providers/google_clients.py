@@ -114,6 +114,8 @@ class AsyncEvents:
 
 def _sdk(model: Any, http: Any, http_async: Any) -> Any:
     """The SDK's API client. Each argument is given, as what is left out it reads in the environment."""
+    from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+
     from google.genai import Client
     from google.genai.client import DebugConfig
     from google.genai.types import HttpOptions
@@ -133,6 +135,8 @@ def _sdk(model: Any, http: Any, http_async: Any) -> Any:
             headers=dict(model.default_headers),
             httpx_client=http,
             httpx_async_client=http_async,
+            # for its web sockets, which nobody opens: it would read certificates, and those the environment names
+            async_client_args={"ssl": SSLContext(PROTOCOL_TLS_CLIENT)},
         ),
     )
     api = client._api_client

@@ -482,7 +482,19 @@ def test_several_candidates(wire: Any, model: Any) -> None:
     assert [each.text for each in result.generations] == ["a", "b"]
     assert wire.last["body"]["generationConfig"] == {"candidateCount": 2}
     with pytest.raises(UnsupportedByProvider, match="one answer"):
-        list(model().stream("Hi", n=2))
+        list(model(n=2).stream("Hi"))
+
+
+def test_settings_in_the_sdks_own_words(wire: Any, model: Any) -> None:
+    from google.genai.types import HarmBlockThreshold, HarmCategory
+
+    wire.parts({"text": "Yes."})
+    level = {HarmCategory.HARM_CATEGORY_HARASSMENT: HarmBlockThreshold.BLOCK_ONLY_HIGH}
+    schema = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+    model(safety_settings=level, response_mime_type="application/json", response_schema=schema).invoke("Hi")
+    body = wire.last["body"]
+    assert body["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}]
+    assert body["generationConfig"] == {"responseMimeType": "application/json", "responseSchema": schema}
 
 
 # -- what is blocked or broken
