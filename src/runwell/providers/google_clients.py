@@ -140,7 +140,6 @@ def _sdk(model: Any, http: Any, http_async: Any) -> Any:
         ),
     )
     api = client._api_client
-    api.project, api.location = (model.project, model.location) if model.project else (None, None)
     api._httpx_use_mtls_endpoint = api._async_httpx_use_mtls_endpoint = False  # a variable would change the host
     return api
 

@@ -228,6 +228,19 @@ def test_code_that_google_ran(wire: Any, model: Any, call: Any) -> None:
     assert wire.last["body"]["contents"][1]["parts"] == [code, ran, {"text": "It is 42."}]
 
 
+def test_code_that_ran_twice(wire: Any, model: Any, call: Any) -> None:
+    parts = [
+        {"executableCode": {"language": "PYTHON", "code": "1/0"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "ZeroDivisionError"}},
+        {"executableCode": {"language": "PYTHON", "code": "1/1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1.0"}},
+    ]
+    wire.parts(*parts)
+    first, failed, second, done = call(model().bind_tools([{"type": "code_execution"}]), "?").content_blocks
+    assert first["id"] == failed["tool_call_id"] != second["id"] == done["tool_call_id"]
+    assert (failed["status"], done["status"]) == ("error", "success")
+
+
 def test_sources_are_citations_with_their_places_in_the_text(wire: Any, model: Any, call: Any) -> None:
     first, second = "Überall scheint die Sonne. ", "Es sind 20°."
     grounding = {

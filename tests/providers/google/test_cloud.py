@@ -115,9 +115,12 @@ def test_express_mode(wire: Any, call: Any, monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_where_it_goes(location: str | None, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("GOOGLE_API_USE_MTLS_ENDPOINT", "always")
     model = ChatVertexAI(model="m", project="p1", location=location)
     assert model.base_url == f"https://{host}"
-    request = model._clients.plain(model)._api._build_request("post", model._path("generateContent"), {})
+    api = model._clients.plain(model)._api
+    request = api._build_request("post", model._path("generateContent"), {})
+    assert api._httpx_url(request.url, is_async=False) == api._httpx_url(request.url, is_async=True) == request.url
     where = location or "global"
     assert (
         request.url

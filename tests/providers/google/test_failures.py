@@ -138,7 +138,9 @@ def test_a3_no_variable_reroutes_or_pays(wire: Any, model: Any, colour: Any, mon
     }.items():
         monkeypatch.setenv(name, value)
     wire.parts({"text": "Hello."})
-    assert colour.invoke(model(), "Hi").text == "Hello."
+    mine = model()
+    assert colour.invoke(mine, "Hi").text == "Hello."
+    assert type(mine._clients.plain(mine)._api).__name__ == "BaseApiClient", "none that replays"
     assert wire.last["path"] == "/v1beta/models/gemini-3-flash:generateContent"
     assert wire.last["headers"]["x-goog-api-key"] == "AIza-test-0123456789-secret"
 
