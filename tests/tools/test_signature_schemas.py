@@ -14,11 +14,12 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from runwell.errors import ToolArgumentsError, ToolDefinitionError, UsageError
+from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError, UsageError
 from runwell.tools import (
     StructuredTool,
     create_schema_from_function,
     tool,
+    tool_cost,
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -389,3 +390,28 @@ def test_a_typed_dict_that_holds_itself_is_checked_all_the_way_down() -> None:
     assert total.invoke({"a": {"value": 1, "next": {"value": 2, "next": {"value": 3}}}}) == 6
     with pytest.raises(Exception, match=r'a\.next\.next\.value: got "x"; expected integer'):
         total.invoke({"a": {"value": 1, "next": {"value": 2, "next": {"value": "x"}}}})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"exclusive": "yes"},
+        {"timeout": "3"},
+        {"timeout": True},
+        {"handle_tool_error": 3},
+        {"tags": "web"},
+        {"metadata": ["x"]},
+        {"read_only": 1},
+        {"return_direct": "False"},
+    ],
+    ids=lambda options: "-".join(map(str, *options.items())),
+)
+def test_options_of_the_wrong_kind_are_refused_naming_tool_and_option(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(InvalidInput, match=f"Tool 'scalars': {name}="):
+        tool(description="d", **options)(scalars)
+
+
+def test_one_tool_is_no_list_of_tools() -> None:
+    with pytest.raises(InvalidInput, match="no list of tools"):
+        tool_cost(tool(scalars, description="d"))

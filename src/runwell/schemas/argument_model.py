@@ -128,7 +128,9 @@ def model_schema(model: type[BaseModel], injected: frozenset[str] = frozenset())
         schema = model.model_json_schema(schema_generator=quiet_generator())
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         first = str(error).partition("\n")[0]
-        raise ToolDefinitionError(f"{model.__name__}: an argument has no JSON form: {first}") from error
+        raise ToolDefinitionError(
+            f"{model.__name__}: an argument has no JSON form: {first}", hint=_JSON_TYPES
+        ) from error
     return model_facing(schema, injected, model.__name__)
 
 

@@ -231,7 +231,10 @@ def resolve_hints(target: Any, where: str) -> dict[str, Any]:
     except NameError:
         pass
     except Exception as error:
-        raise ToolDefinitionError(f"{where}: an annotation cannot be read: {error}") from error
+        raise ToolDefinitionError(
+            f"{where}: an annotation cannot be read: {error}",
+            hint="Write a type, or a name that is a type at run time.",
+        ) from error
     try:
         return typing.get_type_hints(target, localns=_ChainedLocals(), include_extras=True)
     except NameError as error:

@@ -17,6 +17,7 @@ from runwell.observe.run import open_run
 from runwell.ports.command import Command
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
+from runwell.schemas.arguments import misfits
 from runwell.schemas.injection import NOTHING
 from runwell.schemas.json_schema import copy_json
 from runwell.tools.explain import Problem, message, shorten
@@ -35,6 +36,23 @@ ArgsSchema = Any
 """A Pydantic model, a TypedDict, a dataclass or a JSON schema."""
 Handler = bool | str | Callable[[Any], Any]
 """What to do with an error: False raises, True tells the model its text, a string or function says something else."""
+
+
+_KINDS: dict[str, Any] = {
+    "return_direct": bool,
+    "handle_tool_error": Handler,
+    "handle_validation_error": Handler,
+    "tags": list[str] | None,
+    "metadata": dict[str, Any] | None,
+    "extras": dict[str, Any] | None,
+    "timeout": float | None,
+    "read_only": bool | None,
+    "idempotent": bool | None,
+    "destructive": bool | None,
+    "open_world": bool | None,
+    "exclusive": bool,
+}
+_FLAGS = frozenset(name for name, kind in _KINDS.items() if kind in (bool, bool | None, Handler))
 
 
 class BaseTool(KeywordFields, Runnable[Any, Any]):
@@ -79,6 +97,13 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     _values: Mapping[str, Any] = {}
 
     def model_post_init(self, context: Any) -> None:
+        given = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name in _KINDS and not (value is None or value is False or (value is True and name in _FLAGS))
+        }
+        if given and (problems := misfits(given, _KINDS)):
+            raise InvalidInput(f"Tool {self.name!r}: {'; '.join(problems)}.", hint="Correct each of these.")
         if self.response_format not in ("content", "content_and_artifact"):
             raise InvalidInput(
                 f"Tool {self.name!r}: response_format={self.response_format!r}",
@@ -114,7 +139,9 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         if plain is not None and is_async(plain):
             plain, aio = None, aio or plain
         if plain is None and aio is None:
-            raise ToolDefinitionError(f"{self._place()}: a tool needs _run or _arun.")
+            raise ToolDefinitionError(
+                f"{self._place()}: a tool needs _run or _arun.", hint="Write one of them: def _run(self, ...)."
+            )
         return Callee(plain, aio)
 
     def _read(self) -> Definition:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from runwell.errors import InvalidInput
 from runwell.schemas.dialects import function_definition
 
 __all__ = ["ToolCost", "tool_cost"]
@@ -26,6 +27,8 @@ def tool_cost(tools: Iterable[Any], model: Any = None) -> list[ToolCost]:
     With a `model` that counts (`get_num_tokens(text)`) they are as exact as its tokenizer; otherwise four characters of
     compact JSON count as one.
     """
+    if hasattr(tools, "name") or isinstance(tools, (str, Mapping)):
+        raise InvalidInput(f"tool_cost got {tools!r:.100}, which is no list of tools.", hint="tool_cost([tool, ...])")
     count = getattr(model, "get_num_tokens", None)
     costs = []
     for each in tools:

@@ -39,7 +39,10 @@ class OutputSchema:
             self._validator = jsonschema_rs.validator_for(self.json_schema, retriever=never_fetch)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first = str(error).partition("\n")[0]
-            raise ToolDefinitionError(f"{where}: output_schema is not a valid JSON schema: {first}") from error
+            raise ToolDefinitionError(
+                f"{where}: output_schema is not a valid JSON schema: {first}",
+                hint="A type says it too: output_schema=Price.",
+            ) from error
 
     def checked(self, tool: str, value: Any) -> Any:
         """The value, as an instance of the declared type. Raises ToolOutputError, for the model, if it does not fit."""

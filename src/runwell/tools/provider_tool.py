@@ -32,7 +32,10 @@ class ProviderTool:
                 hint="A function that you run is a tool of its own: decorate it with @tool.",
             )
         if "type" in self.config:
-            raise ToolDefinitionError("ProviderTool: the type is the first argument, not a key of config.")
+            raise ToolDefinitionError(
+                "ProviderTool: the type is the first argument, not a key of config.",
+                hint='ProviderTool("web_search", {...})',
+            )
         self.name = self.name or str(self.config.get("name", self.type))
 
     @classmethod

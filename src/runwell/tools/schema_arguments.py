@@ -37,7 +37,10 @@ class SchemaArguments:
             self._validator = jsonschema_rs.validator_for(checked, retriever=never_fetch)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first = str(error).partition("\n")[0]
-            raise ToolDefinitionError(f"{where}: not a valid JSON schema: {first}") from error
+            raise ToolDefinitionError(
+                f"{where}: not a valid JSON schema: {first}",
+                hint='As in {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}.',
+            ) from error
 
     def json_schema(self) -> dict[str, Any]:
         return self._schema

@@ -55,7 +55,9 @@ class StructuredTool(BaseTool):
         """
         function = func if func is not None else coroutine
         if function is None:
-            raise ToolDefinitionError("StructuredTool.from_function needs func=... or coroutine=...")
+            raise ToolDefinitionError(
+                "StructuredTool.from_function got no function.", hint="Pass func=..., coroutine=... or both."
+            )
         if parse_docstring and not error_on_invalid_docstring:
             parse_docstring = None
         return cls(
@@ -76,7 +78,9 @@ class StructuredTool(BaseTool):
             plain, aio = None, aio or plain
         for function in (plain, aio):
             if function is not None and not callable(function):
-                raise ToolDefinitionError(f"Tool {self.name!r}: {function!r} cannot be called.")
+                raise ToolDefinitionError(
+                    f"Tool {self.name!r}: {function!r} cannot be called.", hint="func and coroutine are functions."
+                )
         if isinstance(plain, type):
             raise ToolDefinitionError(
                 f"{describe_place(plain)}: a class is not a tool.",
