@@ -26,14 +26,11 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
     blocks = standard_blocks(message.content)
     if not isinstance(message, AIMessage):
         return blocks
-    thought = message.additional_kwargs.get("reasoning_content")
-    if thought and isinstance(thought, str) and not any(block["type"] == "reasoning" for block in blocks):
-        blocks = [{"type": "reasoning", "reasoning": thought}, *blocks]
     notes = message.additional_kwargs.get("annotations")
     if notes and isinstance(notes, list):
         blocks = _annotated(blocks, message.content, notes)
     thought = message.additional_kwargs.get("reasoning_content")
-    if thought and isinstance(thought, str):
+    if thought and isinstance(thought, str) and not any(block["type"] == "reasoning" for block in blocks):
         blocks = [{"type": "reasoning", "reasoning": thought}, *blocks]
     calls: list[Any]
     if isinstance(message, AIMessageChunk) and message.chunk_position != "last":

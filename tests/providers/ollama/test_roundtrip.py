@@ -99,3 +99,7 @@ def test_a_stream_adds_up_to_the_answer(answer: AIMessage, data: Any) -> None:
 def test_thoughts_beside_the_content_are_among_its_blocks() -> None:
     answer = AIMessage("Yes.", additional_kwargs={"reasoning_content": "Hm."})
     assert [block["type"] for block in answer.content_blocks] == ["reasoning", "text"]
+    noted = AIMessage("Yes.", additional_kwargs={"reasoning_content": "Hm.", "annotations": [{"type": "citation"}]})
+    thought, text = noted.content_blocks
+    assert "annotations" not in thought
+    assert text["annotations"] == [{"type": "citation"}]
