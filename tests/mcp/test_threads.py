@@ -208,6 +208,70 @@ def test_an_answer_that_never_fits_is_given_up(office: Any) -> None:
     assert "asked 10 times" in told.content[0].text
 
 
+class Asking(FakeChatModel):
+    """Paints two things, one after the other."""
+
+    def _reply(self, request: Any) -> AIMessage:
+        done = [message for message in request.messages if message.type == "tool"]
+        if len(done) == 2:
+            return AIMessage("; ".join(message.content for message in done))
+        return AIMessage("", tool_calls=[tool_call("colour", f"c{len(done)}")])
+
+
+def test_an_answer_by_tool_may_lead_to_the_next_question(office: Any) -> None:
+    agent = create_agent(Asking(responses=[]), [office.colour], name="painter")
+    server = as_mcp_server(agent, saver=InMemorySaver(), answers_by_tool=True)
+    told = call(server, "painter", {"task": "go", "thread_id": "t"}).content[0].text
+    (question,) = server_questions(told)
+    given = {"run": "painter/t", "answers": {question: "red"}}
+    done = call(server, "answer_question", given, elicitation_callback=answering({"answer": "blue"}))
+    assert texts(done) == ["painted red; painted blue"]
+
+
+@pytest.mark.parametrize("run", ["clerk/ada/t", "clerk/../t", "colour/t", "t", "", None, 3, "clerk/" + "x" * 200])
+def test_what_a_client_carries_leads_to_no_other_thread(office: Any, run: Any, tmp_path: Path) -> None:
+    """With a saver on disk and no seal a client may write what it likes there."""
+    import base64
+    import json
+
+    from mcp.shared.exceptions import MCPError
+
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        server = as_mcp_server(office.clerk, office.colour, saver=saver, name="office")
+        call(server, "clerk", {"task": "/tmp/x", "thread_id": "t"})
+        carried: list[str] = []
+
+        async def forged() -> None:
+            async with Client(server, elicitation_callback=answering("cancel")) as client:
+                first = await client.session.send_request(_call("clerk", {"thread_id": "t"}), _either())
+                claims = json.loads(base64.urlsafe_b64decode(first.request_state))
+                assert json.loads(claims["s"]) == {"run": "clerk/t"}
+                claims["s"] = json.dumps({"run": run})
+                state = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()
+                carried.append(state)
+                with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                    await client.session.send_request(_call("clerk", {"thread_id": "t"}, state), _either())
+
+        asyncio.run(forged())
+        assert carried
+
+
+def _call(name: str, arguments: dict[str, Any], state: str | None = None) -> Any:
+    from mcp.types import CallToolRequest, CallToolRequestParams
+
+    params = CallToolRequestParams(
+        name=name, arguments=arguments, request_state=state, input_responses=None if state is None else {}
+    )
+    return CallToolRequest(params=params)
+
+
+def _either() -> Any:
+    from mcp.types import CallToolResult, InputRequiredResult
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(CallToolResult | InputRequiredResult)
+
+
 # -- past the end of the process
 
 

@@ -29,7 +29,7 @@ from runwell.graph.builder import StateGraph
 from runwell.graph.messages_state import MessagesState
 from runwell.mcp.announcing import announced, answer_of_tool
 from runwell.mcp.forms import Declined, answer_of, request_of
-from runwell.mcp.hosted import THREAD, AgentThreads, HostedRun, caller, thread_name
+from runwell.mcp.hosted import THREAD, AgentThreads, HostedRun, caller, is_thread_id, thread_name
 from runwell.mcp.outgoing import as_error
 from runwell.mcp.text import bounded
 from runwell.messages.message import AIMessage
@@ -46,6 +46,8 @@ _log = logging.getLogger("runwell.mcp")
 
 ANSWER = "answer_question"
 """The tool that answers for clients that cannot be asked, where the program allows it."""
+
+EXPIRED = "Invalid or expired requestState"
 
 ROUNDS = 10
 """How often one call of an older client is asked."""
@@ -108,14 +110,16 @@ class Host:
         principal = caller()
         answers: Any = None
         try:
-            if self.answers_by_tool and params.name == ANSWER:
-                run, answers = await self._answered_by_tool(params.arguments or {}, principal)
-            elif params.name not in self.tools:
+            answering = self.answers_by_tool and params.name == ANSWER
+            if not answering and params.name not in self.tools:
                 raise _invalid(f"Unknown tool: {params.name}")
-            elif params.request_state is not None:
-                run, answers = self._carried(params.name, params.request_state, principal), params.input_responses or {}
+            if params.request_state is not None:
+                run = self._carried(None if answering else params.name, params.request_state, principal)
+                answers = params.input_responses or {}
                 if not await self._open(run):
-                    raise _invalid("Invalid or expired requestState")
+                    raise _invalid(EXPIRED)
+            elif answering:
+                run, answers = await self._answered_by_tool(params.arguments or {}, principal)
             elif (threads := self.threads.get(params.name)) is not None:
                 run = threads.run(params.arguments or {}, principal)
             else:
@@ -156,15 +160,20 @@ class Host:
         thread = thread_name(name, principal, called)
         return HostedRun(tool, self.graph, thread, f"{name}/{called}", False, told, given, principal)
 
-    def _carried(self, name: str, state: str, principal: Principal | None) -> HostedRun:
-        """The run that a client names in its answer; it can only be one of this tool, and its own."""
-        return self._at(name, str(json.loads(state)["run"]), principal)
+    def _carried(self, name: str | None, state: str, principal: Principal | None) -> HostedRun:
+        """The run that a client names in its answer; it can only be one of this tool (None: any), and its own."""
+        run = self._shown(json.loads(state).get("run"), principal)
+        if run is None or (name is not None and run.tool.name != name):
+            raise _invalid(EXPIRED)
+        return run
 
-    def _at(self, name: str, called: str, principal: Principal | None) -> HostedRun:
+    def _shown(self, shown: Any, principal: Principal | None) -> HostedRun | None:
+        """The run of this name, as clients know it; None for what is no name."""
+        name, _, called = shown.partition("/") if isinstance(shown, str) else ("", "", "")
+        if name not in self.tools or not is_thread_id(called):
+            return None
         threads = self.threads.get(name)
-        if threads is not None and not called.startswith("call-"):
-            return threads.at(called, principal)
-        return self._call_at(name, called, principal)
+        return self._call_at(name, called, principal) if threads is None else threads.at(called, principal)
 
     async def _open(self, run: HostedRun) -> list[Interrupt]:
         return list((await run.graph.aget_state(run.config)).interrupts)
@@ -197,7 +206,7 @@ class Host:
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 if not run.kept:
                     self.waiting[run.thread] = time.monotonic() + self.keep
-                state = json.dumps({"run": run.shown.partition("/")[2]})
+                state = json.dumps({"run": run.shown})
                 return InputRequiredResult(input_requests=requests, request_state=state)
             answers = {id_: await _ask(ctx, each) for id_, each in requests.items()}
         return as_error(f"It asked {ROUNDS} times and got no answer that fits: {problem}")
@@ -289,12 +298,11 @@ class Host:
         from mcp_types import ElicitResult
 
         shown, given = arguments.get("run"), arguments.get("answers")
-        name, _, called = shown.partition("/") if isinstance(shown, str) else ("", "", "")
-        if name not in self.tools or not called or "/" in called:
+        run = self._shown(shown, principal)
+        if run is None:
             raise InvalidInput(
                 f"run={shown!r:.200} names no run.", hint="It is in the answer that told of the question."
             )
-        run = self._at(name, called, principal)
         questions = await self._open(run)
         if not questions:
             raise InvalidInput(f"{shown!r} waits for no answer.")

@@ -17,7 +17,7 @@ from runwell.ports.runtime import Principal
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.result import to_content
 
-__all__ = ["THREAD", "AgentThreads", "HostedRun", "caller", "thread_name"]
+__all__ = ["THREAD", "AgentThreads", "HostedRun", "caller", "is_thread_id", "thread_name"]
 
 THREAD = "thread_id"
 """The argument of an agent's tool that names a conversation."""
@@ -58,6 +58,11 @@ def caller() -> Principal | None:
     )
 
 
+def is_thread_id(given: Any) -> bool:
+    """Whether a client may call a conversation so: nothing in it can lead to another tool's or caller's."""
+    return isinstance(given, str) and _ID.fullmatch(given) is not None
+
+
 def thread_name(tool: str, principal: Principal | None, name: str) -> str:
     """A thread's name in the saver: nobody can name the thread of another tool or caller."""
     return f"{tool}/{name}" if principal is None else f"{tool}/{quote(principal.id, safe='')}/{name}"
@@ -87,7 +92,7 @@ class AgentThreads:
         """The run that a call is about. Raises ToolArgumentsError and InvalidInput for arguments that do not fit."""
         given = dict(arguments)
         name = given.pop(THREAD, None)
-        if name is not None and not (isinstance(name, str) and _ID.fullmatch(name)):
+        if name is not None and not is_thread_id(name):
             raise InvalidInput(
                 f"{THREAD}={name!r:.200} names no conversation.", hint="1 to 128 letters, digits, '.', '_', ':' or '-'."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -142,5 +143,7 @@ def serve(
         allow_origins=allow_origins,
     )
     with listen(host, port) as listening:
+        address = f"{f'[{host}]' if ':' in host else host or '*'}:{listening.getsockname()[1]}"
+        sys.stderr.write(f"{name} listens at http://{address}{path}\n")
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=STOPPING_S)
         uvicorn.Server(config).run(sockets=[listening])
