@@ -11,7 +11,7 @@ from runwell.messages.message import AIMessage
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.runnables.runnable import Runnable
-from runwell.schemas.partial import partial_json, unchecked
+from runwell.schemas.partial import is_json, partial_json, unchecked
 from runwell.schemas.structured import StructuredSchema
 
 __all__ = ["AnswerParser", "answer_in"]
@@ -87,7 +87,6 @@ class _Growing:
         self._total: Any = None
         self._length = 0
         self._shown: Any = None
-        self._last: Any = None
 
     def take(self, chunk: Any) -> Iterator[Any]:
         """The answer so far, if the chunk brings more of it."""
@@ -97,8 +96,8 @@ class _Growing:
             return
         self._length = len(text)
         value = partial_json(text)
-        if not value or value == self._shown:
-            return
+        if not value or value == self._shown or (text.rstrip()[-1:] == "}" and is_json(text)):
+            return  # nothing new; or all of it, which is checked first
         self._shown = value
         schema = self.parser.schema
         if schema.wrapped:
@@ -106,7 +105,6 @@ class _Growing:
                 return
             value = value["value"]
         value = value if isinstance(schema.schema, Mapping) else unchecked(schema.schema, value)
-        self._last = value
         yield {"raw": self._total, "parsed": value, "parsing_error": None} if self.parser.include_raw else value
 
     def _text(self) -> str:
@@ -118,13 +116,11 @@ class _Growing:
         return ""
 
     def finish(self) -> Iterator[Any]:
-        """The whole answer, checked, unless the same was shown already."""
+        """The whole answer, checked."""
         if self._total is None:
             return
         whole = message_chunk_to_message(self._total)
-        value = self.parser.invoke(whole)  # type: ignore[arg-type]
-        if self.parser.include_raw or type(value) not in (dict, list, str) or value != self._last:
-            yield value
+        yield self.parser.invoke(whole)  # type: ignore[arg-type]
 
 
 def answer_in(message: AIMessage, schema: StructuredSchema, method: str) -> Any:

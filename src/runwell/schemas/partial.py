@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 
 from typing_extensions import is_typeddict
 
-__all__ = ["partial_json", "unchecked"]
+__all__ = ["is_json", "partial_json", "unchecked"]
 
 _HALF_NUMBER = re.compile(r"(?<=[\[:,\s])-?\d[\d.eE+-]*\Z")
 _BEFORE = re.compile(r"[{\[]")
@@ -32,6 +32,17 @@ def partial_json(text: str) -> Any:
         return from_json(text, allow_partial="trailing-strings")
     except (ValueError, TypeError):
         return None
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON, whole."""
+    from pydantic_core import from_json
+
+    try:
+        from_json(text)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def unchecked(kind: Any, value: Any) -> Any:
