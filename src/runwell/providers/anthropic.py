@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from runwell.drivers.closing import aclose
 from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.anthropic_wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
-from runwell.models.outputs import ChatGeneration, ChatResult
+from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
 from runwell.providers.anthropic_clients import AnthropicClients
+from runwell.providers.anthropic_pauses import Turn, is_paused, joined, kept_container
 from runwell.providers.clients import Clients
 from runwell.providers.stainless import StainlessModel
 
@@ -76,6 +78,8 @@ class ChatAnthropic(StainlessModel):
     mcp_servers: list[dict[str, Any]] | None = None
     inference_geo: str | None = None
     service_tier: str | None = None
+    max_pauses: int = 10
+    """How often a turn that Anthropic pauses is gone on with by itself; 0: never."""
 
     provider: ClassVar[str] = "anthropic"
     structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling")
@@ -214,6 +218,64 @@ class ChatAnthropic(StainlessModel):
             self._check_choice(_choice(kwargs["tool_choice"]))
         return kwargs
 
+    # -- turns that Anthropic pauses
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        result = super()._generate(messages, stop, run_manager, **kwargs)
+        message: Any = result.generations[0].message
+        for _ in range(self.max_pauses):
+            if not is_paused(message):
+                break
+            further = kept_container(message, kwargs)
+            rest = super()._generate([*messages, message], stop, run_manager, **further)
+            message = joined(message, rest.generations[0].message)  # type: ignore[arg-type]
+            result = ChatResult([ChatGeneration(message)], rest.llm_output)
+        return result
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
+        result = await super()._agenerate(messages, stop, run_manager, **kwargs)
+        message: Any = result.generations[0].message
+        for _ in range(self.max_pauses):
+            if not is_paused(message):
+                break
+            further = kept_container(message, kwargs)
+            rest = await super()._agenerate([*messages, message], stop, run_manager, **further)
+            message = joined(message, rest.generations[0].message)  # type: ignore[arg-type]
+            result = ChatResult([ChatGeneration(message)], rest.llm_output)
+        return result
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        turn, sent, further = Turn(self.max_pauses), messages, kwargs
+        while True:
+            for piece in super()._stream(sent, stop, run_manager, **further):
+                turn.take(piece.message)
+                yield piece
+            if not turn.paused:
+                return
+            so_far = turn.go_on()
+            sent, further = [*messages, so_far], kept_container(so_far, kwargs)
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        turn, sent, further = Turn(self.max_pauses), messages, kwargs
+        while True:
+            chunks = super()._astream(sent, stop, run_manager, **further)
+            try:
+                async for piece in chunks:
+                    turn.take(piece.message)
+                    yield piece
+            finally:
+                await aclose(chunks)
+            if not turn.paused:
+                return
+            so_far = turn.go_on()
+            sent, further = [*messages, so_far], kept_container(so_far, kwargs)
+
     # -- what comes back
 
     def _reader(self, request: Any) -> ChunkReader:
@@ -233,7 +295,10 @@ class ChatAnthropic(StainlessModel):
 
 
 def may_cite(body: Mapping[str, Any]) -> bool:
-    """Whether an answer may cite: a text's sources come after its first words, and must find it a block."""
+    """Whether an answer may cite: a text's sources come after its first words, and must find it a block. The rest of a
+    turn that was paused comes in blocks too."""
+    if body["messages"] and body["messages"][-1]["role"] == "assistant":
+        return True
     for turn in body["messages"]:
         top = turn["content"] if isinstance(turn["content"], list) else []
         for block in [*top, *(inner for each in top for inner in _inner(each))]:
