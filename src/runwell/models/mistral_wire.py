@@ -226,10 +226,10 @@ class _Parts:
     """The content of chunks, from that of deltas: plain texts until something comes that they cannot say, then blocks,
     of which those of one kind side by side are one."""
 
-    __slots__ = ("_index", "_kind", "_rich")
+    __slots__ = ("_index", "_kind", "rich")
 
     def __init__(self) -> None:
-        self._rich = False
+        self.rich = False
         self._index = -1
         self._kind: str | None = None
 
@@ -237,10 +237,10 @@ class _Parts:
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
             block = _block(part)
             kind = block["type"]
-            if kind == "text" and not self._rich:
+            if kind == "text" and not self.rich:
                 yield block["text"]
                 continue
-            self._rich = True
+            self.rich = True
             if kind == "text" and not block["text"]:
                 continue
             if kind != self._kind or kind not in ("text", "reasoning"):
@@ -262,11 +262,14 @@ class ChunkReader(openai_wire.ChunkReader):
         """The chunks in an event, if it says anything."""
         found: list[ChatGenerationChunk] = []
         for choice in event.get("choices") or ():
-            choice["finish_reason"] = FINISH.get(choice.get("finish_reason"), choice.get("finish_reason"))
+            if choice.get("finish_reason") in FINISH:
+                choice["finish_reason"] = FINISH[choice["finish_reason"]]
             delta = choice.get("delta") or {}
             content = delta.get("content")
-            if content and not choice.get("index"):
+            plain = isinstance(content, str) and not self._parts.rich  # as OpenAI's
+            if content and not plain and not choice.get("index"):
                 found += [ChatGenerationChunk(AIMessageChunk(said)) for said in self._parts.take(content) if said]
                 delta["content"] = None
             delta.pop("metadata", None)
-        return [*found, *super().take(event)]
+        rest = super().take(event)
+        return [*found, *rest] if found else rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from typing import Any
 from weakref import WeakSet
@@ -136,6 +137,9 @@ class Secrets:
         return Secrets, (self.api_key, self.secret_key, self.session_token)
 
 
+_SENT = re.compile(r"""(x-amz-security-token['"]?\s*:\s*b?['"]?)[^'"\s,}]+""", re.I)
+
+
 class _NoSecrets(logging.Filter):
     """The SDK logs requests with their headers where debugging is on: keys and tokens are taken out."""
 
@@ -145,6 +149,7 @@ class _NoSecrets(logging.Filter):
         text = record.getMessage()
         for secrets in list(self.known):
             text = secrets.out_of(text)
+        text = _SENT.sub(r"\1**********", text)  # what AWS's chain gave, which nobody here knows
         record.msg, record.args = text, ()  # as it is now: a request gets its key later
         return True
 

@@ -118,6 +118,21 @@ def test_aws_own_chain(wire: WireServer, make: Make, monkeypatch: pytest.MonkeyP
     assert "Credential=AKIAENV/" in wire.last["headers"]["authorization"]
 
 
+def test_a_token_of_awss_chain_is_not_logged(
+    wire: WireServer, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN)
+    wire.say("Hi.")
+    make(api_key=None).invoke("Hi")
+    assert wire.last["headers"]["x-amz-security-token"] == TOKEN
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("**********" in line for line in lines)
+    assert not any(TOKEN in line for line in lines)
+
+
 def test_the_region_gives_the_address(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidConfig, match="no region"):
         ChatBedrockConverse(model="m", api_key="k")
