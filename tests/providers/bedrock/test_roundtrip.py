@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.models.bedrock_wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
+from runwell.providers.bedrock import ChatBedrockConverse
 
 TEXT = st.text(min_size=1, max_size=12).filter(str.strip)
 NAME = st.sampled_from(["add", "look_up"])
@@ -128,6 +131,48 @@ def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) ->
     assert [meaning(message) for message in back] == [meaning(message) for message in messages]
     assert messages_to_wire(back) == (system, wire), "and goes there again as it was"
     assert all(one["role"] != other["role"] for one, other in pairwise(wire)), "turns alternate"
+
+
+@pytest.fixture(scope="module")
+def checked_by_sdk() -> Callable[[dict[str, Any]], str]:
+    """What AWS's SDK has against the arguments of a request."""
+    from botocore.session import Session
+    from botocore.validate import ParamValidator
+
+    shape = Session().get_service_model("bedrock-runtime").operation_model("ConverseStream").input_shape
+    return lambda body: ParamValidator().validate(body, shape).generate_report()
+
+
+@settings(max_examples=100, deadline=None)
+@given(conversations())
+def test_the_sdk_has_nothing_against_what_is_sent(checked_by_sdk: Any, messages: list[BaseMessage]) -> None:
+    system, wire = messages_to_wire(messages)
+    assert checked_by_sdk({"modelId": "m", "system": system, "messages": wire}) == ""
+
+
+def test_the_sdk_knows_every_argument(checked_by_sdk: Any) -> None:
+    model = ChatBedrockConverse(
+        model="m",
+        region_name="us-east-1",
+        api_key="k",
+        temperature=0.5,
+        top_p=0.9,
+        max_tokens=5,
+        stop=["END"],
+        guardrail_config={"guardrailIdentifier": "g", "guardrailVersion": "1", "streamProcessingMode": "sync"},
+        performance_config={"latency": "optimized"},
+        service_tier="flex",
+        request_metadata={"team": "blue"},
+        prompt_variables={"x": {"text": "y"}},
+        additional_model_request_fields={"thinking": {"type": "enabled"}},
+        additional_model_response_field_paths=["/x"],
+        effort="high",
+    )
+    tool = {"name": "f", "description": "F.", "parameters": {"type": "object", "properties": {}}, "strict": True}
+    bound = model.bind_tools([{"type": "function", "function": tool}, {"systemTool": {"name": "s"}}], tool_choice="f")
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    body, _ = model._request([HumanMessage("Hi")], None, {**bound.kwargs, "response_format": form}, True)
+    assert checked_by_sdk(body) == ""
 
 
 @settings(max_examples=120, deadline=None)

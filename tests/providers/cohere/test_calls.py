@@ -247,6 +247,35 @@ def test_an_agent_with_structured_output(wire: WireServer, model: ChatCohere, co
     assert colour.invoke(agent, {"messages": "Who?"})["structured_response"] == {"name": "Ada"}
 
 
+def test_the_sdk_knows_every_argument(model: ChatCohere) -> None:
+    import inspect
+
+    from cohere.v2.client import V2Client
+
+    full = ChatCohere(
+        model="m",
+        api_key="key-0123",
+        temperature=0.1,
+        max_tokens=5,
+        stop="END",
+        p=0.9,
+        k=3,
+        seed=1,
+        frequency_penalty=0.1,
+        presence_penalty=0.1,
+        logprobs=True,
+        safety_mode="STRICT",
+        citation_options={"mode": "fast"},
+        thinking={"type": "disabled"},
+        priority=1,
+    )
+    bound = full.bind_tools([look_up], tool_choice="any", strict=True)
+    body, _ = full._request([HumanMessage("Hi")], None, {**bound.kwargs, "documents": ["x"]}, True)
+    known = set(inspect.signature(V2Client.chat_stream).parameters)
+    assert set(body) - known == {"stream"}
+    assert {"strict_tools", "tool_choice", "documents", "stop_sequences"} <= set(body)
+
+
 def test_init_chat_model(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COHERE_API_KEY", raising=False)
     monkeypatch.setenv("CO_API_KEY", "the SDK's own variable")

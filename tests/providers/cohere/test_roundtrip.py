@@ -103,6 +103,17 @@ def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) ->
     assert messages_to_wire(back) == wire, "and goes there again as it was"
 
 
+@settings(max_examples=60, deadline=None)
+@given(conversations())
+def test_the_sdk_has_nothing_against_what_is_sent(messages: list[BaseMessage]) -> None:
+    from cohere.types import chat_message_v2 as sdk
+
+    kinds: dict[str, Any] = {"user": sdk.UserChatMessageV2, "assistant": sdk.AssistantChatMessageV2}
+    kinds |= {"system": sdk.SystemChatMessageV2, "tool": sdk.ToolChatMessageV2}
+    for turn in messages_to_wire(messages):
+        kinds[turn["role"]].model_validate(turn)
+
+
 def kept(wire: dict[str, Any]) -> Any:
     """An answer on the wire, whatever the order of its citations, and whether its text is a part or alone."""
     parts = wire.get("content") or []
