@@ -153,7 +153,7 @@ class Run(Keeping, Routing):
                 return []
             if self.step >= self.stop:
                 raise _too_many(graph.name, now, limit)
-            if watches:
+            if watches and (self.watch is None or graph.debug):
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None)
             done, interrupts = await self._step(now, begin)
             if not done:
@@ -437,6 +437,8 @@ class Run(Keeping, Routing):
                 self.check(changes, ", ".join(node for node, _ in done))
                 after = None
             self.values = changed_values(self.values, changes) if after is None else after
+            if self.watch is not None:
+                self.watch.after(changes)
         self.step += 1
         return changes
 
@@ -448,7 +450,7 @@ class Run(Keeping, Routing):
         if self.records:
             self.records = {}
         if self.saver is not None:
-            jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
+            jumped = [node for node, writes in done if JUMP in dict(writes)]
             actors = self._answered() if self.answers else None
             await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped, actors=actors)
         if "values" in self.modes:

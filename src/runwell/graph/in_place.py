@@ -30,6 +30,14 @@ class Watch:
         self.pack = pack
         self.contents = {} if pack is None else {name: pack(value) for name, value in values.items()}
 
+    def after(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
+        """What is watched is the state after a step, which changed so much. Not for contents."""
+        for name, (_, new) in changes.items():
+            if type(new) in _SIZED:
+                self.sizes[name] = len(new)
+            else:
+                self.sizes.pop(name, None)
+
     def check(
         self,
         nodes: Iterable[str],

@@ -20,7 +20,9 @@ class Meta(NamedTuple):
 
 
 def encode_meta(serializer: Serializer, commit: Commit, types: frozenset[type]) -> bytes:
-    planned = [part for task in commit.next for part in (task.id, task.node, task.sent, task.arg)]
+    planned: list[Any] = []
+    for task in commit.next:
+        planned += (task.id, task.node, task.sent, task.arg)
     try:
         return serializer.dumps([planned, commit.joins, commit.metadata], "checkpoint", types)
     except UnserializableType:  # once more, to name the place as the user knows it

@@ -99,6 +99,10 @@ class BaseCheckpointSaver(ThreadKeeping):
                 chains.pop(channel, None)
             else:
                 self._change(channel, old, new, seq, chains, changes, types)
+        flat: list[Any] = []
+        for channel, chain in chains.items():
+            flat.append(channel)
+            flat += chain
         row = CheckpointRow(
             seq=seq,
             id=commit.id,
@@ -108,7 +112,7 @@ class BaseCheckpointSaver(ThreadKeeping):
             step=commit.step,
             source=commit.source,
             created_at=commit.created_at,
-            chains=self.serializer.dumps([side for each in chains.items() for side in (each[0], *each[1])]),
+            chains=self.serializer.dumps(flat),
             meta=encode_meta(self.serializer, commit, types),
         )
 

@@ -92,7 +92,7 @@ class Serializer:
         Raises UnserializableType for anything not allowed, naming where it sits below `key` (`messages[3].artifact`),
         its type, and what to do. Nothing is converted in silence.
         """
-        codec = self._codec(types)
+        codec = self._codecs.get(types) or self._codec(types)
         try:
             data = codec.pack(value)
         except (Refused, RecursionError) as error:
