@@ -15,6 +15,20 @@ from typing import Any
 from kit import NotCovered
 
 
+def replaying(lines: list[bytes]) -> Any:
+    """An HTTP client of OpenAI's SDK to which every request is answered with these lines."""
+    import httpx2
+
+    class Lines(httpx2.SyncByteStream):
+        def __iter__(self):
+            yield from lines
+
+    def answer(request):
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Lines())
+
+    return httpx2.Client(transport=httpx2.MockTransport(answer))
+
+
 class Adapter:
     packages: Sequence[str] = ()
     """Distributions whose versions go into the report."""
@@ -179,6 +193,15 @@ class Adapter:
 
     def merge_chunks(self, chunks: int, *, one_by_one: bool) -> Callable[[], str]:
         """Add up text chunks of one answer, as they arrive or all at the end."""
+        raise NotCovered
+
+    def replay_stream(self, lines: list[bytes]) -> Callable[[], Any]:
+        """Texts of a stream of OpenAI's chat completions API, which the SDK's HTTP client is given as it came."""
+        raise NotCovered
+
+    def write_history(self, turns: list[tuple]) -> Callable[[], dict]:
+        """The body of a request to that API for turns of (question, arguments of a call of `add`, its result, answer,
+        whether the question has a picture)."""
         raise NotCovered
 
     def merge_tool_call(self, chunks: int) -> Callable[[], int]:

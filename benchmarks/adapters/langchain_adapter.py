@@ -440,6 +440,30 @@ class Adapter(base.Adapter):
             return lambda: add_up(pieces).content
         return lambda: (pieces[0] + pieces[1:]).content
 
+    def replay_stream(self, lines):
+        from langchain_openai import ChatOpenAI
+
+        model = ChatOpenAI(model="gpt-5.5", api_key="k", http_client=base.replaying(lines), use_responses_api=False)
+        return lambda: (chunk.text for chunk in model.stream("Hi"))
+
+    def write_history(self, turns):
+        from langchain_core.messages import ToolMessage
+        from langchain_openai import ChatOpenAI
+
+        model = ChatOpenAI(model="gpt-5.5", api_key="k")
+        messages = []
+        for n, (question, args, result, answer, picture) in enumerate(turns):
+            call = {"name": "add", "args": args, "id": f"c{n}"}
+            shown = {"type": "image", "url": "https://x.example/y.png"}
+            said = [{"type": "text", "text": question}, shown] if picture else question
+            messages += [
+                HumanMessage(said),
+                AIMessage("Let me see.", tool_calls=[call]),
+                ToolMessage(result, tool_call_id=f"c{n}"),
+                AIMessage(answer),
+            ]
+        return lambda: model._get_request_payload(messages)
+
     def merge_tool_call(self, chunks):
         texts = ['{"items": ["x"'] + [', "x"'] * (chunks - 2) + ["]}"]
         pieces = [

@@ -529,6 +529,35 @@ class Adapter(base.Adapter):
 
     # messages
 
+    def replay_stream(self, lines):
+        def start():
+            for line in lines:
+                if line.startswith(b"data: {"):
+                    choices = json.loads(line[6:])["choices"]
+                    if choices:
+                        yield choices[0]["delta"].get("content") or ""
+
+        return start
+
+    def write_history(self, turns):
+        def write():
+            messages = []
+            for n, (question, args, result, answer, picture) in enumerate(turns):
+                content = question
+                if picture:
+                    shown = {"type": "image_url", "image_url": {"url": "https://x.example/y.png"}}
+                    content = [{"type": "text", "text": question}, shown]
+                function = {"name": "add", "arguments": json.dumps(args)}
+                messages += [
+                    {"role": "user", "content": content},
+                    assistant("Let me see.", [{"id": f"c{n}", "type": "function", "function": function}]),
+                    {"role": "tool", "tool_call_id": f"c{n}", "content": result},
+                    {"role": "assistant", "content": answer},
+                ]
+            return {"model": "m", "messages": messages}
+
+        return write
+
     def append_message(self, history):
         messages = [user(text) for text in history]
         return lambda: len([*messages, user("one more")])

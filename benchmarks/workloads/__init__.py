@@ -12,5 +12,6 @@ GROUPS = (
     "splitting",
     "retrieval",
     "messages",
+    "providers",
     "memory",
 )

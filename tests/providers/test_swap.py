@@ -127,7 +127,7 @@ def test_a_conversation_that_one_vendor_began_goes_on_with_any(name: str, standa
         model = init_chat_model(f"{prefix}:m", base_url=wire.base_url, api_key="none", **further)
         model.invoke([*history, HumanMessage("Sure?")])
         asked, body = wire.asked, str(wire.last["body"])
-    assert asked.images == ["aGk="]
+    assert asked.images == (["aGk="] if "image" in model.media else [])  # type: ignore[attr-defined]
     assert list(asked.calls.values()) == [("add", {"a": 1, "b": 2})]
     assert list(asked.calls) == list(asked.results)
     assert "It is sunny." in next(text for role, text in asked.turns if role == "assistant")

@@ -6,6 +6,7 @@ import json
 import os
 from _thread import allocate_lock
 from collections.abc import Iterable, Mapping
+from json import encoder
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
@@ -89,7 +90,21 @@ def tool_call_chunk(
 
 def json_text(value: Any) -> str:
     """Compact JSON with every character as it is, never escaped. Raises `TypeError` for what JSON cannot hold."""
-    return json.dumps(value, ensure_ascii=False)
+    if _encode is None:
+        return json.dumps(value, ensure_ascii=False)
+    try:
+        return "".join(_encode(value, 0))
+    except RecursionError:
+        raise ValueError("Circular reference detected, or too deep") from None
+
+
+def _no_json(value: Any) -> Any:
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+# `json.dumps` makes an encoder for each call unless all its settings are the default: half the price of a call's text.
+_make: Any = getattr(encoder, "c_make_encoder", None)
+_encode: Any = _make and _make(None, _no_json, encoder.encode_basestring, None, ": ", ", ", False, False, True)
 
 
 def parse_args(text: str | None) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
@@ -18,7 +20,7 @@ from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
 
-__all__ = ["ChunkReader", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
+__all__ = ["ChunkReader", "args_text", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
 
 _ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
 _ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
@@ -45,19 +47,38 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
     """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
+    append = wire.append
+    message: Any
     for index, message in enumerate(messages):
         role = _ROLES.get(message.type)
         if media and role != "tool":
-            wire.append({"role": "user", "content": media})
+            append({"role": "user", "content": media})
             media = []
+        content = message.content
+        if content and type(content) is str and message.name is None and not message.additional_kwargs:
+            # a text and calls: nearly all of a long history is like this
+            if role == "assistant":
+                calls = message.tool_calls
+                if not calls and not message.invalid_tool_calls:
+                    append({"role": "assistant", "content": content})
+                else:
+                    broken = message.invalid_tool_calls
+                    append({"role": "assistant", "content": content, "tool_calls": _calls(calls, broken)})
+                continue
+            if role == "tool":
+                append({"role": "tool", "tool_call_id": message.tool_call_id, "content": content})
+                continue
+            if role is not None:
+                append({"role": role, "content": content})
+                continue
         if role == "tool":
-            wire.append(_tool_result(message, media))
+            append(_tool_result(message, media))
         elif role == "assistant":
-            wire.append(_assistant(message, strictly))
+            append(_assistant(message, strictly))
         else:
-            wire.append(_said(message, role or _other_role(message, index)))
+            append(_said(message, role or _other_role(message, index)))
     if media:
-        wire.append({"role": "user", "content": media})
+        append({"role": "user", "content": media})
     return wire
 
 
@@ -96,9 +117,7 @@ def _assistant(message: Any, strictly: bool) -> dict[str, Any]:
     wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content)}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:
-        wire["tool_calls"] = [_call(call["name"], json_text(call["args"]), call["id"]) for call in calls] + [
-            _call(call["name"] or "", call["args"] or "", call["id"]) for call in message.invalid_tool_calls
-        ]
+        wire["tool_calls"] = _calls(calls, message.invalid_tool_calls)
     if not wire["content"] and (calls or message.invalid_tool_calls or "refusal" in extra or "function_call" in extra):
         wire["content"] = None
     if message.name is not None:
@@ -111,8 +130,23 @@ def _is_ours(notes: Any) -> bool:
     return any(isinstance(note, Mapping) and note.get("type") == "citation" for note in notes)
 
 
-def _call(name: str, arguments: str, id: str | None) -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+def args_text(args: Any) -> str:
+    """Arguments as models write them, without blanks: a provider's cache then knows the answer as its own."""
+    try:
+        return to_json(args).decode()
+    except (ValueError, RecursionError):  # half a character, or what JSON cannot hold
+        return json_text(args)
+
+
+def _calls(whole: Sequence[Any], broken: Sequence[Any]) -> list[dict[str, Any]]:
+    calls = [
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": args_text(call["args"])}}
+        for call in whole
+    ]
+    for call in broken:
+        function = {"name": call["name"] or "", "arguments": call["args"] or ""}
+        calls.append({"id": call["id"], "type": "function", "function": function})
+    return calls
 
 
 def _tool_result(message: Any, media: list[dict[str, Any]]) -> dict[str, Any]:
@@ -260,9 +294,13 @@ class ChunkReader:
             return ()
         choice = choices[0]
         delta = choice.get("delta")
-        if delta and choice.keys() <= _SIMPLE and not (choice.get("finish_reason") or choice.get("index")):
+        if delta and choice.keys() <= _SIMPLE:
             content = delta.get("content")  # nearly all are like this
-            if content and (len(delta) == 1 or not any(delta[key] for key in delta if key not in _PLAIN)):
+            if (
+                content
+                and not (choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"))
+                and (len(delta) == 1 or not any(delta[key] for key in delta if key not in _PLAIN))
+            ):
                 return (ChatGenerationChunk(AIMessageChunk(content)),)
         found = []
         for choice in choices:
@@ -328,7 +366,7 @@ class ChunkReader:
 
 
 _PLAIN = frozenset({"content", "role"})
-_SIMPLE = frozenset({"index", "delta", "finish_reason"})
+_SIMPLE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _LAST = {"model": "model_name", "id": "id", "system_fingerprint": "system_fingerprint", "service_tier": "service_tier"}
 
 

@@ -13,6 +13,7 @@ from runwell.messages.blocks import DATA_BLOCK_TYPES
 from runwell.messages.calls import json_text, parse_args, parse_calls, tool_call_chunk
 from runwell.messages.normal import standard_block
 from runwell.models.foreign import OPENAI_ITEMS
+from runwell.models.openai_wire import args_text
 
 __all__ = ["blocks_of_item", "call_block", "item_of_call", "items_of_blocks", "tidy"]
 
@@ -331,7 +332,7 @@ def item_of_call(name: str, args: Mapping[str, Any] | str, id: str | None, block
     extras = dict(block.get("extras") or {})
     item_id = extras.pop("item_id", None)
     custom = extras.pop("custom", False)
-    text = args if isinstance(args, str) else json_text(args)
+    text = args if isinstance(args, str) else args_text(args)
     item: Item = {"type": "custom_tool_call" if custom else "function_call", "call_id": id, "name": name}
     if custom:
         item["input"] = args.get("input", "") if isinstance(args, Mapping) else args

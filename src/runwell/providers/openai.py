@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.media_kinds import only_kinds
 from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
@@ -137,6 +138,11 @@ class ChatOpenAI(StainlessModel):
         return self.base_url == self.default_base_url
 
     @property
+    def _is_strict(self) -> bool:
+        """Whether the server is known to refuse what is beyond the format, and histories that lack a call or result."""
+        return self._at_openai
+
+    @property
     def _sent_model(self) -> str:
         return self.model
 
@@ -162,6 +168,7 @@ class ChatOpenAI(StainlessModel):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """(the body, what the SDK is told about sending it)."""
         options = self._options(kwargs)
+        messages = list(only_kinds(messages, type(self).__name__, self.media))
         if asks_for_responses(self, kwargs):
             asked = kwargs.get("response_format")
             if asked is not None:
@@ -186,9 +193,11 @@ class ChatOpenAI(StainlessModel):
             elif name not in _SENT_APART and value is not None:
                 body[name] = value
         self._add_tools(body, kwargs)
+        if body.get("n", 1) != 1:
+            raise UnsupportedByProvider(
+                f"A call gives one answer; got n={body['n']!r}.", hint="For several: model.batch([prompt] * n)."
+            )
         if stream:
-            if body.get("n", 1) != 1:
-                raise UnsupportedByProvider("A stream gives one answer; n > 1 is for invoke and generate.")
             body["stream"] = True
             if self.stream_usage:
                 body["stream_options"] = {"include_usage": True}
@@ -198,7 +207,7 @@ class ChatOpenAI(StainlessModel):
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the server takes them."""
-        return messages_to_wire(messages, strictly=self._at_openai)
+        return messages_to_wire(messages, strictly=self._is_strict)
 
     def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What the SDK is told about sending a request."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage, HumanMessage
-from runwell.models.openai_wire import messages_to_wire
 from runwell.providers.openai import PASSED, ChatOpenAI
 
 __all__ = [
@@ -57,6 +56,10 @@ class OpenAILike(ChatOpenAI):
     def _at_openai(self) -> bool:
         return False
 
+    @property
+    def _is_strict(self) -> bool:
+        return True
+
     def _check(self, asked: Mapping[str, Any]) -> None:
         for name in self.refuses:
             value = asked.get(name)
@@ -68,7 +71,7 @@ class OpenAILike(ChatOpenAI):
         return super()._request(messages, stop, kwargs, stream)
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
-        wire = messages_to_wire(messages, strictly=True)
+        wire = super()._wire(messages)
         if self.wants_thoughts != "never":
             self._add_thoughts(messages, [each for each in wire if each["role"] == "assistant"])
         if not self.takes_names:
@@ -159,6 +162,7 @@ class ChatGroq(OpenAILike):
     """Models that Groq serves. `reasoning_format="parsed"` tells thoughts apart from the answer."""
 
     reasoning_format: str | None = None
+    max_media_bytes: int = 4_000_000
 
     provider: ClassVar[str] = "groq"
     _aliases: ClassVar[dict[str, str]] = {
@@ -180,6 +184,7 @@ class ChatXAI(OpenAILike):
     `use_responses_api=True` speaks xAI's Responses API."""
 
     search_parameters: dict[str, Any] | None = None
+    max_media_bytes: int = 20_000_000
 
     provider: ClassVar[str] = "xai"
     _aliases: ClassVar[dict[str, str]] = {**ChatOpenAI._aliases, "xai_api_key": "api_key", "xai_api_base": "base_url"}

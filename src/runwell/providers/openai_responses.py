@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from runwell.errors import InvalidConfig, UnsupportedByProvider
-from runwell.messages.message import BaseMessage, SystemMessage
+from runwell.messages.message import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from runwell.messages.validity import require_valid_history
 from runwell.models.responses_wire import messages_to_input
 
 __all__ = ["PATH", "SERVED", "asks_for_responses", "check_settings", "may_say_more", "responses_body"]
@@ -72,6 +73,8 @@ def responses_body(
     if model.use_previous_response_id and not asked.get("previous_response_id") and not asked.get("conversation"):
         messages, added = _since_last(messages, model.provider)
         body |= added
+    elif model._is_strict and not asked.get("previous_response_id") and not asked.get("conversation"):
+        require_valid_history(_own_calls(messages))
     stored = asked.get("store") is not False
     body["input"] = messages_to_input(messages, model.provider, stored)
     for name, value in asked.items():
@@ -101,6 +104,20 @@ def responses_body(
     body.update(model.extra_body)
     body.update(kwargs.get("extra_body") or {})
     return body
+
+
+def _own_calls(messages: list[BaseMessage]) -> list[BaseMessage]:
+    """Without the results of calls that OpenAI described itself, as of a computer's use, which are blocks."""
+    served = {
+        block.get("id")
+        for message in messages
+        if isinstance(message, AIMessage) and not isinstance(message.content, str)
+        for block in message.content
+        if isinstance(block, dict) and block.get("type") == "server_tool_call"
+    }
+    if not served:
+        return messages
+    return [each for each in messages if not (isinstance(each, ToolMessage) and each.tool_call_id in served)]
 
 
 def _asked(model: Any, stop: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

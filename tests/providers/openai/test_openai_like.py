@@ -23,6 +23,7 @@ LOCAL = {"llamacpp", "lmstudio", "vllm"}
 class TestDeepSeek(ChatModelSuite):
     dialect = OpenAIDialect()
     ambient = ("OPENAI_BASE_URL", "DEEPSEEK_API_BASE")
+    takes_images = False
 
     def make_model(self, base_url: str, **settings: Any) -> ChatDeepSeek:
         return ChatDeepSeek(model="deepseek-chat", api_key=self.key, base_url=base_url, **settings)

@@ -40,7 +40,7 @@ CALL = {
     "id": "fc_1",
     "call_id": "call_1",
     "name": "add",
-    "arguments": '{"a": 1, "b": 2}',
+    "arguments": '{"a":1,"b":2}',
     "status": "completed",
 }
 SEARCH = {
@@ -262,7 +262,7 @@ def test_a_plain_answer_is_a_text_and_calls(wire: Wire, model: Make, colour: Col
     assert sent(wire) == [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Let me see."},
-        {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": '{"a": 1, "b": 2}'},
+        {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": '{"a":1,"b":2}'},
         {"type": "function_call_output", "call_id": "call_1", "output": "3"},
     ]
     assert wire.last["path"] == "/v1/responses"
@@ -484,7 +484,7 @@ def test_a_call_that_was_changed_goes_as_it_is_now(wire: Wire, model: Make, colo
     wire.say("Seven.")
     colour.invoke(model(), [HumanMessage("Hi"), answer, ToolMessage("7", tool_call_id="call_1")])
     calls = [item for item in sent(wire) if item.get("type") == "function_call"]
-    assert [(call["id"], call["arguments"]) for call in calls] == [("fc_1", '{"a": 5, "b": 2}')]
+    assert [(call["id"], call["arguments"]) for call in calls] == [("fc_1", '{"a":5,"b":2}')]
 
 
 def test_broken_arguments(wire: Wire, model: Make, colour: Colour) -> None:
