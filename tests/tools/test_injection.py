@@ -8,8 +8,11 @@ import pytest
 from pydantic import BaseModel, model_validator
 from typing_extensions import TypedDict
 
-from runwell.errors import InvalidInput, ToolArgumentsError
+from runwell.agents import AgentState, create_agent
+from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError
+from runwell.messages import AIMessage
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScope
+from runwell.testing import FakeChatModel
 from runwell.tools import (
     InjectedState,
     InjectedStore,
@@ -243,3 +246,43 @@ def test_the_idempotency_key_is_stable_in_a_thread_and_unique_outside() -> None:
     assert key(tool_call_id="c") != key(tool_call_id="c")
     one = ToolRuntime(execution_info=thread)
     assert one.idempotency_key == one.idempotency_key
+
+
+def test_a_field_that_the_state_cannot_have_is_refused_when_the_agent_is_built() -> None:
+    @tool
+    def count(q: str, n: Annotated[int, InjectedState("cuont")]) -> str:
+        """Count."""
+        return str(n)
+
+    @tool
+    def other(q: str, n: Annotated[int, InjectedState("cuont")] = 7) -> str:
+        """Count."""
+        return str(n)
+
+    class Counting(AgentState):
+        count: int
+
+    def asking(name: str) -> FakeChatModel:
+        calls = [{"name": name, "args": {"q": "x"}, "id": "1"}]
+        return FakeChatModel(responses=[AIMessage("", tool_calls=calls), "done"])
+
+    with pytest.raises(ToolDefinitionError, match=r"'count' takes 'cuont' of the state .*; did you mean 'count'\?"):
+        create_agent(asking("count"), [count], state_schema=Counting)
+    agent = create_agent(asking("other"), [other], state_schema=Counting)
+    assert agent.invoke({"messages": [("user", "go")]})["messages"][-2].text == "7"
+
+
+def test_a_field_that_is_not_set_is_named() -> None:
+    @tool
+    def count(q: str, n: Annotated[int, InjectedState("count")]) -> str:
+        """Count."""
+        return str(n)
+
+    class Counting(AgentState):
+        count: int
+
+    calls = [{"name": "count", "args": {"q": "x"}, "id": "1"}]
+    model = FakeChatModel(responses=[AIMessage("", tool_calls=calls), "done"], cycle=True)
+    agent = create_agent(model, [count], state_schema=Counting)
+    with pytest.raises(InvalidInput, match="needs 'count' of the state for its parameter 'n', and it is not set"):
+        agent.invoke({"messages": [("user", "go")]})

@@ -22,6 +22,7 @@ from runwell.agents.roles import check_roles, message_types
 from runwell.agents.routing import after_model, after_tools
 from runwell.agents.setup import OnToolError, Setup
 from runwell.agents.state import PRIVATE, AgentState, Ledger, mark_of
+from runwell.agents.state_fields import check_state_fields
 from runwell.agents.structured_output import ToolStrategy, strategy_of
 from runwell.agents.tool_node import tool_node
 from runwell.drivers.colour import callee
@@ -154,6 +155,7 @@ def create_agent(
         reader=_reader(found, limits or AgentLimits()),
     )
     keys = _keys(setup, state_schema)
+    check_state_fields(setup.local.values(), keys)
     graph = _graph(setup, keys, context_schema)
     pauses = tuple(reason for each in hooks if (reason := each.pauses()))
     if checkpointer is False and pauses:

@@ -80,6 +80,11 @@ class Injection:
             return found
         if self.default is not NOTHING:
             return NOTHING
+        if self.field is not None and runtime.state is not None:
+            raise InvalidInput(
+                f"Tool {tool!r} needs {self.field!r} of the state for its parameter {name!r}, and it is not set.",
+                hint="Give the run a value for it, or the parameter a default.",
+            )
         raise InvalidInput(
             f"Tool {tool!r} needs {_WHAT[self.kind]} for its parameter {name!r}, and the run has none.",
             hint=_HOW[self.kind].format(name=name, tool=tool),
@@ -117,7 +122,7 @@ _WHAT = {
     "value": "a value from the program",
 }
 _HOW = {
-    "state": "Run the tool in an agent, or pass injected=ToolRuntime(state=...). A field of the state must be set.",
+    "state": "Run the tool in an agent, or pass injected=ToolRuntime(state=...).",
     "store": "Give the agent a store (store=...), or pass injected=ToolRuntime(store=...).",
     "call_id": 'Invoke the tool with a tool call ({{"type": "tool_call", "id": ...}}) instead of plain arguments.',
     "value": "Use tool.with_injected({name}=...), or tool.invoke(args, injected={{{name!r}: ...}}).",
