@@ -75,12 +75,14 @@ def test_an_agents_own_saver_keeps_its_threads_too() -> None:
 
 
 def test_what_a_thread_is_called_by_is_announced_only_where_it_is_kept(counter: Any) -> None:
-    async def schema(server: Any) -> Any:
+    async def told(server: Any) -> Any:
         async with Client(server) as client:
-            return (await client.list_tools()).tools[0].input_schema
+            return (await client.list_tools()).tools[0]
 
-    kept = asyncio.run(schema(as_mcp_server(counter, saver=InMemorySaver())))
-    fresh = asyncio.run(schema(as_mcp_server(counter)))
+    keeping = asyncio.run(told(as_mcp_server(counter, saver=InMemorySaver())))
+    forgetting = asyncio.run(told(as_mcp_server(counter)))
+    assert [("keeps its conversations" in each.description) for each in (keeping, forgetting)] == [True, False]
+    kept, fresh = keeping.input_schema, forgetting.input_schema
     assert (set(kept["properties"]), kept["required"]) == ({"task", "thread_id"}, [])
     assert (set(fresh["properties"]), fresh["required"]) == ({"task"}, ["task"])
 

@@ -204,6 +204,38 @@ def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: Any) -
     assert "unter2" not in str(caught.value)
 
 
+def test_secrets_of_a_command_are_told_to_nobody() -> None:
+    args = ["-y", "srv", "--api-key", "hunter2", "--token=hunter2", "SECRET_KEY=hunter2", "postgresql://u:hunter2@db/x"]
+    target = Stdio("npx", args, env={"KEY": "hunter2"})
+    client = MCPClient(target)
+    for told in (repr(target), client.name, client.place, repr(client), str(list(client.seats()))):
+        assert "hunter2" not in told
+    assert client.place == "npx -y srv --api-key *** --token=*** SECRET_KEY=*** postgresql://u:***@db/x"
+    assert target.args == args
+    assert "hunter2" not in repr(MCPClient("https://u:hunter2@x.example/mcp?key=hunter2").target)
+    with pytest.raises(InvalidConfig) as caught:
+        MCPClient({"comand": "x", "headers": {"Authorization": "hunter2"}})
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(InvalidConfig) as caught:
+        MCPClient({"args": ["x"], "env": {"KEY": "hunter2"}})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ({"args": "-y srv"}, "no list of texts"),
+        ({"args": ["-p", 8000]}, "no list of texts"),
+        ({"transport": "http"}, "transport='http'"),
+        ({"type": "sse"}, "type='sse'"),
+        ({"env": {"KEY": None}}, "'KEY' of 'npx' is no text but a NoneType"),
+    ],
+)
+def test_a_command_of_other_things_than_texts_is_refused(command: Any, said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        MCPClient({"command": "npx", **command})
+
+
 # -- B10: a server's text
 
 

@@ -18,14 +18,14 @@ from runwell.tools.base_tool import BaseTool
 __all__ = ["answer_of_tool", "announced"]
 
 
-def announced(tool: BaseTool, input_schema: dict[str, Any] | None = None) -> Any:
-    """The protocol's description of a tool. `input_schema` stands for its own."""
+def announced(tool: BaseTool, input_schema: dict[str, Any] | None = None, more: str = "") -> Any:
+    """The protocol's description of a tool. `input_schema` stands for its own, and `more` is said beside its own."""
     from mcp_types import Tool, ToolAnnotations
 
     return Tool(
         name=tool.name,
         title=getattr(tool, "title", None),
-        description=sendable(tool.description),
+        description=sendable(f"{tool.description} {more}".strip()),
         input_schema=sendable(tool.json_schema() if input_schema is None else input_schema),
         output_schema=sendable(_output(tool)),
         annotations=ToolAnnotations(

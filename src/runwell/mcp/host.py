@@ -47,6 +47,9 @@ _log = logging.getLogger("runwell.mcp")
 ANSWER = "answer_question"
 """The tool that answers for clients that cannot be asked, where the program allows it."""
 
+KEPT = f"It keeps its conversations: pass {THREAD} to go on with one."
+"""What is said of an agent that does."""
+
 EXPIRED = "Invalid or expired requestState"
 
 ROUNDS = 10
@@ -101,8 +104,10 @@ class Host:
     async def listed(self, ctx: Any, params: Any) -> Any:
         from mcp_types import ListToolsResult
 
-        schemas = {name: threads.schema for name, threads in self.threads.items()}
-        tools = [announced(tool, schemas.get(name)) for name, tool in self.tools.items()]
+        tools = [
+            announced(tool) if (kept := self.threads.get(name)) is None else announced(tool, kept.schema, KEPT)
+            for name, tool in self.tools.items()
+        ]
         return ListToolsResult(tools=[*tools, _answer_tool()] if self.answers_by_tool else tools)
 
     async def called(self, ctx: Any, params: Any) -> Any:

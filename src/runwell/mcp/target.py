@@ -23,7 +23,32 @@ _HEADER = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-@dataclass(frozen=True, slots=True)
+_STDIO = ("stdio",)
+_HTTP = ("streamable_http", "streamable-http", "http")
+_SECRET = re.compile(r"(?i)(-{0,2}[\w-]*(?:key|token|secret|passw|pwd|auth|credential)[\w-]*)(=.*)?", re.DOTALL)
+_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+
+
+def _without_secrets(args: Sequence[str]) -> list[str]:
+    """Arguments as they may be told to a model: what follows `--api-key` and the like, and passwords of URLs, as `***`.
+
+    (Secrets belong into variables: everyone on the machine reads the arguments of its programs.)
+    """
+    told: list[str] = []
+    hide = False
+    for each in args:
+        found = _SECRET.fullmatch(each)
+        if hide and not each.startswith("-"):
+            told.append("***")
+        elif found is not None and found[2]:
+            told.append(f"{found[1]}=***")
+        else:
+            told.append(_PASSWORD.sub(r"\1***@", each))
+        hide = found is not None and not found[2] and each.startswith("-")
+    return told
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Stdio:
     """A server that is a program of this machine: it is started, and spoken to through its standard input and output.
 
@@ -32,15 +57,32 @@ class Stdio:
 
     command: str
     args: Sequence[str] = ()
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.args, str) or not all(isinstance(each, str) for each in (self.command, *self.args)):
+            raise InvalidConfig(
+                f"The command {self.command!r:.100} has arguments that are no list of texts.",
+                hint="For instance Stdio('npx', ['-y', 'some-server']).",
+            )
+        value: Any
+        for name, value in (self.env or {}).items():
+            if not isinstance(value, str):
+                raise InvalidConfig(
+                    f"The variable {name!r} of {self.place!r} is no text but a {type(value).__name__}.",
+                    hint="A variable that is not set gives None: os.environ['NAME'] says so at once.",
+                )
 
     @property
     def place(self) -> str:
-        return " ".join([self.command, *self.args])[:200]
+        return " ".join([self.command, *_without_secrets(self.args)])[:200]
+
+    def __repr__(self) -> str:
+        return f"Stdio({self.place!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Http:
     """A server behind a URL (streamable HTTP). `headers` go with every request; `auth` is an `httpx2.Auth`.
 
@@ -75,6 +117,9 @@ class Http:
                     f"The header {name!r} of {self.place!r} cannot be sent as it is.",
                     hint="Its value is a text of printable ASCII characters without spaces or newlines at its ends.",
                 )
+
+    def __repr__(self) -> str:
+        return f"Http({self.place!r})"
 
     @property
     def place(self) -> str:
@@ -159,13 +204,19 @@ def _from_mapping(given: Mapping[str, Any], headers: Mapping[str, str] | None, a
     known = {"transport", "type", "url", "headers", "auth", "command", "args", "env", "cwd"}
     if odd := given.keys() - known:
         raise InvalidConfig(f"{sorted(odd)[0]!r} is no setting of an MCP server.", hint=f"Known: {sorted(known)}.")
+    for option in ("transport", "type"):
+        if (said := given.get(option)) is not None and said not in (_STDIO if "command" in given else _HTTP):
+            raise InvalidConfig(
+                f"{option}={said!r:.100} of an MCP server.",
+                hint="With a 'command': 'stdio'. With a 'url': 'streamable_http'; the older SSE is not spoken.",
+            )
     if "url" in given and "command" not in given:
         merged = {**given.get("headers", {}), **(headers or {})}
         return Http(given["url"], merged, given.get("auth") if auth is None else auth)
     if "command" in given and "url" not in given:
-        return Stdio(given["command"], list(given.get("args", ())), given.get("env"), given.get("cwd"))
+        return Stdio(given["command"], given.get("args") or (), given.get("env"), given.get("cwd"))
     raise InvalidConfig(
-        f"{dict(given)!r:.200} does not name an MCP server.", hint="It has either a 'url' or a 'command'."
+        f"A mapping with {sorted(given)} does not name an MCP server.", hint="It has either a 'url' or a 'command'."
     )
 
 
