@@ -14,8 +14,9 @@ from typing_extensions import TypedDict
 
 from runwell.errors import OutputParserException
 from runwell.messages import AIMessage
+from runwell.messages.partial import partial_json
 from runwell.runnables import RunnableLambda
-from runwell.schemas.partial import partial_json, unchecked
+from runwell.schemas.partial import unchecked
 from runwell.testing import FakeChatModel
 
 

@@ -337,6 +337,19 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     def invalid_tool_calls(self, calls: Iterable[InvalidToolCall]) -> None:
         self.tool_call_chunks = [fragment_of(call) for call in (*self.tool_calls, *calls)]
 
+    @property
+    def partial_tool_calls(self) -> list[ToolCall]:
+        """Every call with as much of its arguments as came, for showing while it is written; in time linear in what
+        came. Only `tool_calls` is for making calls: its arguments are whole."""
+        from runwell.messages.partial import partial_json
+
+        calls: list[ToolCall] = []
+        for chunk in self.tool_call_chunks:
+            args = partial_json(chunk["args"] or "")
+            found = args if isinstance(args, dict) else {}
+            calls.append({"name": chunk["name"] or "", "args": found, "id": chunk["id"], "type": "tool_call"})
+        return calls
+
     def _parse(self) -> tuple[list[ToolCall], list[InvalidToolCall]]:
         if self._calls is None:
             return [], []

@@ -193,7 +193,8 @@ class BaseMessage:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown_fields(self))})"
 
     def __rich_repr__(self) -> Iterable[tuple[str, Any]]:
-        return shown_fields(self)
+        """Its fields, media data shortened: a picture would fill the screen."""
+        return [(name, _shortened(value)) for name, value in shown_fields(self)]
 
     def _repr_html_(self) -> str:
         return self.pretty_repr(html=True)
@@ -222,6 +223,14 @@ def shown_fields(message: BaseMessage) -> list[tuple[str, Any]]:
         if name == "content" or not usual:
             shown.append((name, value))
     return shown
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) < 1000 or " " in value[:1000] else f"{value[:60]}... ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(each) for key, each in value.items()}
+    return [_shortened(each) for each in value] if isinstance(value, list) else value
 
 
 def with_id(message: BaseMessage, id: str) -> BaseMessage:

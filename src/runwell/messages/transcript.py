@@ -117,23 +117,55 @@ _TITLES = {"human": "Human", "ai": "Ai", "system": "System", "tool": "Tool", "fu
 
 def pretty(message: BaseMessage, html: bool = False) -> str:
     """See `BaseMessage.pretty_repr`."""
-    title = f" {_TITLES.get(message.type, message.type)} Message "
-    lines = [] if message.name is None else [f"Name: {message.name}"]
-    text = said(message)
-    if text:
-        lines.append(text)
+    kind = type(message).whole.type if message.adds_up else message.type  # type: ignore[attr-defined]
+    title = f"{_TITLES.get(kind, kind)} Message"
+    before = [] if message.name is None else [f"Name: {message.name}"]
+    if isinstance(message, ToolMessage) and message.status == "error":
+        before.append("Status: error")
+    after: list[str] = []
     if isinstance(message, AIMessage):
-        groups: list[tuple[str, list[Any]]] = [
-            ("Tool Calls:", [*message.tool_calls]),
-            ("Invalid Tool Calls:", [*message.invalid_tool_calls]),
-        ]
-        for heading, calls in groups:
+        for heading, calls in _calls_of(message):
             if calls:
-                lines.append(heading)
-                lines += [line for call in calls for line in _call_lines(call)]
+                after.append(heading)
+                after += [line for call in calls for line in _call_lines(call)]
     if html:
-        return f"<b>{escape(title.strip())}</b><pre>{escape(chr(10).join(lines))}</pre>"
-    return "\n\n".join((title.center(80, "="), "\n".join(lines)))
+        inner = f"<pre>{escape(chr(10).join(before))}</pre>" if before else ""
+        inner += _html_of(message)
+        inner += f"<pre>{escape(chr(10).join(after))}</pre>" if after else ""
+        return f"<div><b>{escape(title)}</b>{inner}</div>"
+    text = said(message)
+    return "\n\n".join((f" {title} ".center(80, "="), "\n".join([*before, *([text] if text else []), *after])))
+
+
+def _calls_of(message: AIMessage) -> list[tuple[str, list[Any]]]:
+    if message.adds_up:  # it is still being written
+        return [("Tool Calls:", [*getattr(message, "partial_tool_calls", ())])]
+    return [("Tool Calls:", [*message.tool_calls]), ("Invalid Tool Calls:", [*message.invalid_tool_calls])]
+
+
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def _html_of(message: BaseMessage) -> str:
+    """Text as it is, pictures that are in the message as pictures. What has an address is named and not fetched."""
+    if isinstance(message.content, str):
+        return f"<pre>{escape(message.content)}</pre>" if message.content else ""
+    parts = []
+    for block in cast("list[dict[str, Any]]", message.content_blocks):
+        kind = block["type"]
+        if kind == "image" and block.get("mime_type") in _PICTURES and isinstance(block.get("base64"), str):
+            source = escape(f"data:{block['mime_type']};base64,{block['base64']}")
+            parts.append(f'<img src="{source}" style="max-width: 100%; max-height: 20em"/>')
+        elif kind == "reasoning" and block.get("reasoning"):
+            text = escape(str(block["reasoning"]))
+            parts.append(f"<details><summary>Reasoning</summary><pre>{text}</pre></details>")
+        elif kind in ("text", "text-plain", "refusal"):
+            parts.append(f"<pre>{escape(str(block.get('text', block.get('refusal', f'[{kind}]'))))}</pre>")
+        elif kind not in ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning"):
+            inner = block["value"].get("type", kind) if kind == "non_standard" else kind
+            where = f": {block['url']}" if isinstance(block.get("url"), str) else ""
+            parts.append(f"<pre>{escape(f'[{inner}{where}]')}</pre>")
+    return "".join(parts)
 
 
 def _call_lines(call: Any) -> list[str]:

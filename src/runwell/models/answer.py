@@ -8,10 +8,11 @@ from typing import Any
 from runwell.errors import ModelRefusalError, OutputParserException
 from runwell.messages.chunks import message_chunk_to_message
 from runwell.messages.message import AIMessage
+from runwell.messages.partial import is_json, partial_json
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.runnables.runnable import Runnable
-from runwell.schemas.partial import is_json, partial_json, unchecked
+from runwell.schemas.partial import unchecked
 from runwell.schemas.structured import StructuredSchema
 
 __all__ = ["AnswerParser", "answer_in"]

@@ -1,48 +1,15 @@
-"""Answers while they are still being written: JSON that is not whole yet, and values of a type with what there is."""
+"""Answers while they are still being written: values of a type with what there is."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from typing_extensions import is_typeddict
 
-__all__ = ["is_json", "partial_json", "unchecked"]
-
-_HALF_NUMBER = re.compile(r"(?<=[\[:,\s])-?\d[\d.eE+-]*\Z")
-_BEFORE = re.compile(r"[{\[]")
-
-
-def partial_json(text: str) -> Any:
-    """What the beginning of a JSON text holds so far: open strings, lists and objects count as they are, numbers, true,
-    false and null once they are whole. None while there is nothing, or where it is no JSON.
-
-    For showing, never for acting upon. What stands before the first brace or bracket (a code fence) is passed over.
-    """
-    from pydantic_core import from_json
-
-    start = _BEFORE.search(text)
-    if start is None:
-        return None
-    text = _HALF_NUMBER.sub("", text[start.start() :])
-    try:
-        return from_json(text, allow_partial="trailing-strings")
-    except (ValueError, TypeError):
-        return None
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is JSON, whole."""
-    from pydantic_core import from_json
-
-    try:
-        from_json(text)
-    except (ValueError, TypeError):
-        return False
-    return True
+__all__ = ["unchecked"]
 
 
 def unchecked(kind: Any, value: Any) -> Any:
