@@ -62,7 +62,8 @@ class ChatBedrockConverse(VendorModel):
     `additional_model_response_field_paths` are the API's own; what a model takes beyond them goes in
     `additional_model_request_fields` (or `model_kwargs`), such as `{"thinking": {...}}`. Thoughts stay in the message's
     content with their signatures, and go back with it. `{"cachePoint": {"type": "default"}}` stands where you put it
-    in a content; `cache_control` on a block means the same.
+    in a content; `cache_control` on a block means the same. `client` is one that boto3 made for "bedrock-runtime", and
+    is asked as it is, with its own retries.
 
     The SDK blocks, so async calls run in worker threads; a cancelled one is left behind there. `timeout` is how many
     seconds the first output may take (600), `stream_idle_timeout` each further chunk (120). All may run at once.
@@ -133,6 +134,9 @@ class ChatBedrockConverse(VendorModel):
 
     def _resolve_base_url(self) -> str:
         url = os.environ.get(self.url_variable) if self.base_url == "env" else self.base_url
+        if self.http_client is not None:  # which knows where it asks
+            url = url or self.http_client.meta.endpoint_url
+            self.region_name = self.region_name or self.http_client.meta.region_name
         self.region_name = self.region_name or _region(self.credentials_profile_name)
         if not url:
             if not self.region_name:

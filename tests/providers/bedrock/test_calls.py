@@ -183,8 +183,9 @@ def test_a_client_of_ones_own(wire: WireServer) -> None:
         aws_secret_access_key="s",
     )
     wire.say("Hi.")
-    model = ChatBedrockConverse(model="m", region_name="us-east-1", client=client, api_key="unused")
+    model = ChatBedrockConverse(model="m", client=client)
     assert model.invoke("Hi").text == "Hi."
+    assert (model.base_url, model.region_name) == (wire.base_url, "us-east-1")
     assert "AKIAMINE" in wire.last["headers"]["authorization"]
 
 
