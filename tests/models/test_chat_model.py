@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from runwell.errors import InvalidInput, ModelError, ModelOverloaded, ModelRateLimitError, NodeError, UsageError
-from runwell.messages import AIMessage, AIMessageChunk, HumanMessage
+from runwell.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from runwell.models import BaseChatModel, ChatGeneration, ChatGenerationChunk, ChatResult, RetryPolicy
-from runwell.observe import BaseCallbackHandler
+from runwell.observe import BaseCallbackHandler, DecisionLog
 from runwell.testing import FakeChatModel
 
 WORDS = ["one ", "two ", "three"]
@@ -334,3 +334,17 @@ def test_the_end_of_an_iteration_inside_a_model_is_told_as_an_error(written, err
     for call in (driver.invoke, driver.stream):
         with pytest.raises(NodeError, match="early"):
             call(model, "hi")
+
+
+@pytest.mark.parametrize("given", ["config", "model"])
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_b9_handlers_of_the_model_alone_are_told_that_system_messages_were_moved(given, way, driver) -> None:
+    log = DecisionLog()
+    own = {"callbacks": [log]} if given == "model" else {}
+    model = FakeChatModel(responses=["ave"], profile={"system_in_middle": False}, **own)
+    messages = [HumanMessage("go"), AIMessage("yes"), SystemMessage("Speak Latin."), HumanMessage("more")]
+    getattr(driver, way)(model, messages, {"callbacks": [log]} if given == "config" else None)
+    assert [message.type for message in model.requests[0].messages] == ["system", "human", "ai", "human"]
+    [moved] = log.of("B9")
+    assert moved.outcome == "1 moved to the top"
+    assert moved.run.kind == "chat_model"

@@ -335,6 +335,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         messages = convert_to_messages(input)
         if not messages:
             raise InvalidInput(f"{type(self).__name__} got no messages.", hint="Pass a text or at least one message.")
+        return messages
+
+    def _placed(self, messages: list[BaseMessage]) -> list[BaseMessage]:
+        """The messages where the model takes them: asked for inside its run, whose handlers are told."""
         if self.profile is not None and self.profile.get("system_in_middle") is False:
             from runwell.models.system_place import system_first
 
@@ -358,6 +362,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _answer(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
+        messages = self._placed(messages)
         key = None
         if self.cache is not None:
             key = self._cache_key(messages, stop, kwargs)
@@ -391,6 +396,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     async def _aanswer(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
+        messages = self._placed(messages)
         key = None
         if self.cache is not None:
             key = self._cache_key(messages, stop, kwargs)
@@ -502,6 +508,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _chunks(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> Generator[AIMessageChunk, None, None]:
+        messages = self._placed(messages)
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(self._answer(messages, stop, kwargs, None))
             return
@@ -532,6 +539,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     async def _achunks(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AsyncGenerator[AIMessageChunk, None]:
+        messages = self._placed(messages)
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(await self._aanswer(messages, stop, kwargs, None))
             return
