@@ -246,3 +246,18 @@ def test_the_model_is_not_asked_again_while_a_call_waits(run: Any, thread: Any) 
     run.invoke(agent, GO, thread)
     run.invoke(agent, decide(d={"type": "approve"}), thread)
     assert len(model.requests) == 2
+
+
+def test_an_approval_given_for_one_call_does_not_hold_for_the_call_it_was_changed_into_by_hand(
+    run: Any, thread: dict[str, Any]
+) -> None:
+    agent, _ = gated(ONE)
+    run.invoke(agent, GO, thread)
+    asked = agent.get_state(thread).values["messages"][-1]
+    agent.update_state(thread, {"messages": [AIMessage("", tool_calls=[call("delete", "d", path="/")], id=asked.id)]})
+    approve = Command(resume={"decisions": [{"type": "approve"}]})
+    [anew] = run.invoke(agent, approve, thread)["__interrupt__"]
+    assert anew.value["action_requests"][0]["args"] == {"path": "/"}
+    assert ran == []
+    assert run.invoke(agent, approve, thread)["messages"][-1].text == "done"
+    assert ran == [("delete", "/")]

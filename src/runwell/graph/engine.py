@@ -22,6 +22,7 @@ from runwell.errors import (
 from runwell.graph.calls import closed, ended_by, settled
 from runwell.graph.guard import guarded
 from runwell.graph.in_place import Watch
+from runwell.graph.interrupts import EDITED
 from runwell.graph.keeping import Keeping
 from runwell.graph.nesting import leave
 from runwell.graph.node import Node
@@ -184,7 +185,9 @@ class Run(Keeping, Routing):
             record = self.records.get(task.id)
             if record is not None and record.done:
                 results[task.id] = record.writes
-            elif record is not None and record.interrupts and (still := self._unanswered(record)):
+            elif record is None or EDITED in record.records:
+                todo.append(task)
+            elif record.interrupts and (still := self._unanswered(record)):
                 waiting.extend(still)
             else:
                 todo.append(task)

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.errors import GraphInterrupt, InvalidInput, InvalidResume, NoCheckpointer, UsageError
+from runwell.graph.updates import same
 from runwell.ports.command import Interrupt
-from runwell.ports.runtime import CURRENT_TASK
+from runwell.ports.runtime import CURRENT_TASK, TaskScope
 
 __all__ = ["answers_for", "interrupt", "interrupt_id", "record"]
 
 
 SEED = "__asked__"
 """Among a task's records: what tells its questions from those of all other tasks, also in other threads."""
+EDITED = "__edited__"
+"""Among a task's records: what it asked, by id, before the state was changed by hand."""
 
 
 def interrupt_id(records: Mapping[str, Any], ns: str, task_id: str, index: int) -> str:
@@ -45,6 +48,8 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
         )
     index = scope.asked
     scope.asked = index + 1
+    if index < len(scope.answers) and EDITED in scope.records:
+        _drop_answers_to_another(scope, index, value)
     if index < len(scope.answers):
         return scope.answers[index]
     if SEED not in scope.records:
@@ -63,6 +68,16 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
         )
     scope.pause = GraphInterrupt([question])
     raise scope.pause
+
+
+def _drop_answers_to_another(scope: TaskScope, index: int, value: Any) -> None:
+    """Forget the answers from the `index`-th on, if that one was given to another question than is asked now."""
+    asked = interrupt_id(scope.records, scope.place[1], scope.task_id, index)
+    edited = scope.records[EDITED]
+    if asked in edited and not same(edited[asked], value):
+        del scope.answers[index:]
+        for key in (f"answer/{asked}", f"actor/{asked}"):
+            scope.records.pop(key, None)
 
 
 def record(key: str, make: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.effects import Now
+from runwell.graph.interrupts import EDITED
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.run_state import RunState
 from runwell.graph.task_stream import TELLS_SAVED, tell_saved
@@ -25,7 +26,7 @@ class Keeping(RunState):
         """Keep how a task stands beside its checkpoint."""
         if not record.done:
             record.answers = list(scope.answers)
-            record.records = dict(scope.records)
+            record.records = {key: kept for key, kept in scope.records.items() if key != EDITED}
         if self.saver is None:
             return
         if self.durability == "sync":

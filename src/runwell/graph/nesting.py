@@ -15,10 +15,12 @@ A place is a namespace: `|task@origin` for a call, where `origin` is the outer c
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runwell.errors import InvalidConfig, NoCheckpointer, UsageError
+from runwell.graph.interrupts import EDITED
 from runwell.graph.lineage import CALLED_IN, PAGE, branch_of
 from runwell.graph.saver_calls import SaverCalls
 from runwell.ports.saver import TaskRecord
@@ -26,6 +28,7 @@ from runwell.ports.saver import TaskRecord
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
     from runwell.graph.engine import Run
+    from runwell.ports.command import Interrupt
     from runwell.ports.runtime import TaskScope
     from runwell.ports.saver import Checkpoint
 
@@ -269,15 +272,26 @@ def not_inside(graph: CompiledStateGraph, ns: str, here: str) -> InvalidConfig:
     )
 
 
-async def reopen(graph: CompiledStateGraph, calls: SaverCalls, thread_id: str, ns: str, fence: int | None) -> None:
-    """After a change by hand inside: the tasks around it ask no more what they asked before it, and run again."""
+async def reopen(
+    graph: CompiledStateGraph,
+    calls: SaverCalls,
+    thread_id: str,
+    ns: str,
+    fence: int | None,
+    questions: Sequence[Interrupt],
+) -> None:
+    """After a change by hand inside: the tasks around it run again, and ask no more than the `questions` still open."""
+    known = {each.id: each.value for each in questions}
     for above, task, _, _ in await way_down(graph, calls, thread_id, ns, None):
         kept = calls_at(graph, calls, above)
         found = await kept.load(thread_id, above, None)
         for record in found.tasks if found is not None else ():
             if found is not None and record.task_id == task and not record.done:
                 fenced = fence if kept.saver is calls.saver else None
-                await kept.save_task(thread_id, above, found.id, replace(record, interrupts=[]), fenced)
+                asks = [each for each in record.interrupts if each.id in known]
+                noted = {**record.records, EDITED: known} if asks else record.records
+                changed = replace(record, interrupts=asks, records=noted)
+                await kept.save_task(thread_id, above, found.id, changed, fenced)
 
 
 def leave(run: Run) -> None:

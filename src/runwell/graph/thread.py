@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
+from runwell.graph.edited import still_open
 from runwell.graph.engine import Run
 from runwell.graph.lineage import CALL_KEYS, begin_branch, take_lineage
 from runwell.graph.nesting import begun_inside, calls_at, graph_at, not_inside, reopen
@@ -210,6 +211,8 @@ async def _change(
         done = await run.with_joint_routes(done)
         run.next, run.joins = plan_tasks(graph.blueprint, run.step + 2, done, run.joins)
     run.step += 1
+    if found is not None:
+        run.next, run.records = still_open(found, run.next, [node for node, _ in done])
     await run.save_checkpoint(
         "update",
         changes,
@@ -217,10 +220,13 @@ async def _change(
         jumped=jumped,
         parent=found.id if found else None,
         expect=newest.id if newest else None,
+        carry=True,
     )
     assert run.head is not None
     if ns:
-        await reopen(outer, outermost, thread_id, ns, attempt)
+        await reopen(
+            outer, outermost, thread_id, ns, attempt, [q for one in run.records.values() for q in one.interrupts]
+        )
     return config_of(thread_id, ns, run.head)
 
 

@@ -14,7 +14,7 @@ from runwell.ports.command import END, Command, Send
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["Seen", "as_update", "changed_only", "checked_targets", "no_task", "node_writes"]
+__all__ = ["Seen", "as_update", "changed_only", "checked_targets", "no_task", "node_writes", "same"]
 
 
 class Seen(NamedTuple):
@@ -64,7 +64,7 @@ def _at_default(each: dataclasses.Field[Any], said: Mapping[str, Any]) -> bool:
     if each.name not in said:
         return True
     default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
-    return _same(said[each.name], default)
+    return same(said[each.name], default)
 
 
 def _fields_of(result: Any) -> Iterable[str]:
@@ -79,8 +79,8 @@ def _untouched(channel: Channel, before: Any, after: Any, whole: bool) -> bool:
     Elsewhere an equal value may be left out, unless it can be changed in place.
     """
     if channel.reducer is not None:
-        return after is before or (whole and _same(after, before))
-    return not isinstance(after, (list, dict, set)) and _same(after, before)
+        return after is before or (whole and same(after, before))
+    return not isinstance(after, (list, dict, set)) and same(after, before)
 
 
 def no_task(who: str, name: Any, nodes: Mapping[str, Any]) -> InvalidUpdateError:
@@ -143,7 +143,7 @@ def changed_only(channels: Mapping[str, Channel], before: Mapping[str, Any], aft
     return [
         (name, _grown(channels[name], before.get(name), value))
         for name, value in after.items()
-        if name in channels and not (name in before and _same(value, before[name]))
+        if name in channels and not (name in before and same(value, before[name]))
     ]
 
 
@@ -151,12 +151,12 @@ def _grown(channel: Channel, before: Any, after: Any) -> Any:
     """What a nested graph's value adds, for a channel that merges lists: its new tail if the rest is untouched."""
     if channel.reducer is not None and isinstance(before, list) and isinstance(after, list):
         size = len(before)
-        if len(after) >= size and all(_same(a, b) for a, b in zip(before, after, strict=False)):
+        if len(after) >= size and all(same(a, b) for a, b in zip(before, after, strict=False)):
             return after[size:]
     return after
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """The same value; when the nested graph was resumed, a value that it never touched is an equal one, read back."""
     if one is other:
         return True
