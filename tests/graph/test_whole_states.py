@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import operator
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from runwell.errors import InvalidUpdateError
-from runwell.graph import START, Command, Send, StateGraph
+from runwell.graph import END, START, Command, Send, StateGraph
 from runwell.messages import AIMessage, HumanMessage, add_messages
 from runwell.persistence import InMemorySaver
 
@@ -51,6 +52,7 @@ def assigned(state: Any) -> Any:
     return state
 
 
+FIELDS = ("log", "total", "messages", "n", "name")
 WHOLE = {
     "the very object, changed": assigned,
     "a copy": lambda state: copied(state, n=state.n + 1),
@@ -72,11 +74,68 @@ def test_what_a_whole_state_has_unchanged_is_not_merged_again(
     assert [message.text for message in result["messages"]] == ["hi"]
 
 
-@pytest.mark.parametrize("node", [lambda s: s.model_copy(deep=True), lambda s: Model(**s.model_dump())])
-def test_an_equal_copy_of_a_whole_pydantic_state_is_no_change_either(run: Any, node: Any) -> None:
-    app = StateGraph(Model).add_node("a", node).add_edge(START, "a").compile()
-    assert run.invoke(app, {"log": ["x"], "total": 5, "n": 3})["log"] == ["x"]
-    assert run.invoke(app, {"log": ["x"], "total": 5, "n": 3})["total"] == 5
+def deep(state: Any) -> Any:
+    return copy.deepcopy(state)
+
+
+def appended(state: Any) -> Any:
+    made = copy.deepcopy(state)
+    made.messages.append(AIMessage("new"))
+    made.total += 1
+    return made
+
+
+@pytest.mark.parametrize(
+    "node", [deep, appended, lambda s: type(s)(**{f: getattr(s, f) + type(getattr(s, f))() for f in FIELDS})]
+)
+@pytest.mark.parametrize("kind", [Data, Slotted, Model])
+def test_a_copy_that_shares_nothing_could_be_an_update_and_is_refused(run: Any, kind: Any, node: Any) -> None:
+    app = StateGraph(kind).add_node("a", node).add_edge(START, "a").compile()
+    with pytest.raises(InvalidUpdateError, match=r"'a' returned .* in which 'log'.* equals what the state has"):
+        run.invoke(app, {"log": ["x"], "total": 5, "n": 3, "name": "ann", "messages": [HumanMessage("hi")]})
+
+
+@pytest.mark.parametrize("kind", [Data, Slotted, Model])
+def test_an_update_that_happens_to_equal_the_state_is_merged_all_the_same(run: Any, kind: Any) -> None:
+    def tick(state: Any) -> Any:
+        return kind(log=["tick"], total=1, n=state.n + 1)
+
+    app = StateGraph(kind).add_node("tick", tick).add_edge(START, "tick")
+    app.add_conditional_edges("tick", lambda state: END if state.n >= 4 else "tick", ["tick", END])
+    result = run.invoke(app.compile(), {"name": "ann"})
+    assert (result["log"], result["total"], result["n"]) == (["tick"] * 4, 4, 4)
+
+
+def test_a_number_that_happens_to_be_equal_is_merged_beside_one_that_is_not(run: Any) -> None:
+    @dataclasses.dataclass
+    class Counts:
+        hits: Annotated[int, operator.add] = 0
+        misses: Annotated[int, operator.add] = 0
+
+    nodes = [("a", lambda s: Counts(hits=1, misses=2)), ("b", lambda s: Counts(hits=1, misses=5))]
+    app = StateGraph(Counts).add_sequence(nodes).add_edge(START, "a").compile()
+    assert run.invoke(app, {}) == {"hits": 2, "misses": 7}
+
+
+@pytest.mark.parametrize("node", [lambda s: dataclasses.replace(s, n=s.n + 1), lambda s: type(s)(hits=1, n=2)])
+def test_where_nothing_tells_a_copy_from_an_update_it_is_refused(run: Any, node: Any) -> None:
+    @dataclasses.dataclass
+    class Counts:
+        hits: Annotated[int, operator.add] = 0
+        n: int = 0
+
+    app = StateGraph(Counts).add_node("a", node).add_edge(START, "a").compile()
+    with pytest.raises(InvalidUpdateError, match="'hits' equals what the state has"):
+        run.invoke(app, {"hits": 1, "n": 1})
+
+
+def test_a_state_of_one_key_has_only_updates(run: Any) -> None:
+    @dataclasses.dataclass
+    class Counts:
+        hits: Annotated[int, operator.add] = 0
+
+    app = StateGraph(Counts).add_node("a", lambda s: Counts(1)).add_edge(START, "a").compile()
+    assert run.invoke(app, {"hits": 1}) == {"hits": 2}
 
 
 @pytest.mark.parametrize("kind", [Data, Slotted, Model])

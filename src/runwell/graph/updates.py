@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
 __all__ = ["Seen", "as_update", "changed_only", "checked_targets", "no_task", "node_writes", "same"]
+
+
+_SHARED = (list, dict, set, bytearray, deque)
+"""What two states have in common only if one was made of the other: nothing else tells by being the very same."""
 
 
 class Seen(NamedTuple):
@@ -72,15 +77,59 @@ def _fields_of(result: Any) -> Iterable[str]:
     return fields
 
 
-def _untouched(channel: Channel, before: Any, after: Any, whole: bool) -> bool:
-    """Whether a field of an object that a node returned is as the node was given it, and so is no change.
+def _of_object(graph: CompiledStateGraph, node: str, result: Any, said: Mapping[str, Any], seen: Seen) -> list[Write]:
+    """The writes of an object of a schema's class: an update of what it says, or the state that the node was given, or
+    a copy of that, with changes.
 
-    What a reducer would add again is known by being the very value, or an equal one in a copy of the `whole` state.
-    Elsewhere an equal value may be left out, unless it can be changed in place.
+    What the latter two leave as it was is no change. A copy is known by a list or the like that it shares with what it
+    was made of; see `_refuse_doubtful` for one without.
     """
-    if channel.reducer is not None:
-        return after is before or (whole and same(after, before))
-    return not isinstance(after, (list, dict, set)) and same(after, before)
+    fields, before = frozenset(_fields_of(result)), seen.values
+    copied = result is seen.given or any(
+        isinstance(value := _field(result, name), _SHARED) and value is _field(seen.given, name) for name in fields
+    )
+    writes: list[Write] = []
+    merged: dict[str, bool] = {}
+    for name, value in said.items():
+        channel = graph.channels.get(name)
+        if channel is None:
+            continue
+        if name in before and (channel.reducer is None or copied):
+            kept = value is before[name] if isinstance(value, _SHARED) else same(value, before[name])
+            if kept and not (channel.reducer is None and isinstance(value, _SHARED)):
+                continue
+        elif channel.reducer is not None:
+            merged[name] = name in before and same(value, before[name])
+        writes.append((name, value))
+    if any(merged.values()):
+        here = before.keys() & fields
+        whole = len(here) > 1 and all(name in said or same(_field(result, name), before[name]) for name in here)
+        if whole:
+            _refuse_doubtful(node, result, merged)
+    return writes
+
+
+def _refuse_doubtful(node: str, result: Any, merged: Mapping[str, bool]) -> None:
+    """Refuse an object that says all that the state has, shares nothing with it, and equals it in what reducers would
+    merge: it may be a copy, which leaves that as it was, or be made anew, to be merged once more.
+
+    `merged` are its keys with a reducer, and whether each equals the state's. Numbers and texts are equal by chance
+    too, so among others that are not they count as meant.
+    """
+    equal = [name for name, is_equal in merged.items() if is_equal]
+    if len(equal) < len(merged) and not any(isinstance(_field(result, name), _SHARED) for name in equal):
+        return
+    raise InvalidUpdateError(
+        f"Node {node!r} returned a {type(result).__qualname__!r} in which {', '.join(map(repr, equal))} equals what "
+        "the state has: it cannot be told whether that is left as it was, or to be merged once more.",
+        hint="Return a dict of what changed. (An object that shares a list or dict with the one the node was given, as "
+        "dataclasses.replace(state, ...) and state.model_copy() do, is known to be a copy of it.)",
+    )
+
+
+def _field(thing: Any, name: str) -> Any:
+    """A key of a state in whatever form, None where it has none."""
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
 def no_task(who: str, name: Any, nodes: Mapping[str, Any]) -> InvalidUpdateError:
@@ -120,18 +169,7 @@ def node_writes(graph: CompiledStateGraph, node: str, result: Any, seen: Seen | 
         return [write for one in result for write in node_writes(graph, node, one, seen)]
     said = said_by(result, seen)
     if said is not None and not graph.channels.keys().isdisjoint(_fields_of(result)):
-        before = seen.values if seen is not None else {}
-        whole = (
-            hasattr(type(result), "model_fields")
-            and len(said) > 1
-            and said.keys() >= before.keys() & _fields_of(result)
-        )
-        return [
-            (name, value)
-            for name, value in said.items()
-            if (channel := graph.channels.get(name)) is not None
-            and not (name in before and _untouched(channel, before[name], value, whole))
-        ]
+        return _of_object(graph, node, result, said, seen or Seen(None, {}))
     raise InvalidUpdateError(
         f"Node {node!r} returned {result!r:.200}, of type {type(result).__name__!r}.",
         hint="Return a dict of state keys, a Command, a list of these, or None.",
