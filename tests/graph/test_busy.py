@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 import threading
 from collections.abc import Iterator
@@ -160,21 +161,26 @@ def test_a_stream_that_is_dropped_lets_its_thread_go(saver: Any, thread: Any) ->
             assert app.invoke(Command(resume="me"), config) == {"log": ["me"]}
 
 
-def test_a_stream_that_is_closed_while_a_node_is_stuck_gives_its_thread_up(saver: Any, thread: Any) -> None:
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+def test_a_stream_that_ends_while_a_node_is_stuck_gives_its_thread_up(saver: Any, thread: Any, how: str) -> None:
     gate, ran = Gate(), []
     app = build(saver, gate, ran)
     stream = app.stream({"log": ["first"]}, thread, stream_mode=["updates", "custom"])
     assert next(stream) == ("updates", {"quick": {"log": ["quick"]}})
     assert gate.begun.wait(20)
-    stream.close()
+    producer = stream._producer
+    if how == "closed":
+        stream.close()
+    del stream
+    gc.collect()
 
     def instead(state: Log) -> Any:
         return {"log": ["instead"]}
 
     other = StateGraph(Log).add_node(instead).add_edge(START, "instead").compile(saver)
-    result = other.invoke({"log": ["second"]}, thread)
+    result = other.invoke({"log": ["second"]}, thread, on_busy="wait")
     gate.open.set()
-    assert stream._producer.ended.wait(20)
+    assert producer.ended.wait(20)
     assert saver.load("t").values == result == {"log": ["first", "quick", "second", "instead"]}
 
 

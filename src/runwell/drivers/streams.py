@@ -386,7 +386,7 @@ class _Stream:
 
     def _begin(self, producer: Any, produce: Callable[[Pipe], Any]) -> None:
         self._producer = producer
-        self._finalizer = weakref.finalize(self, producer.stop)
+        self._finalizer = weakref.finalize(self, _dropped, producer, self._grace_s, self._given_up)
         self._finalizer.atexit = False
         producer.start(produce)
 
@@ -405,24 +405,49 @@ class _Stream:
             return cancelled
         return error
 
+    def _stop(self) -> None:
+        """End the producer; whoever calls waits for it."""
+        self._finalizer.detach()
+        self._producer.stop()
+
     def _left_behind(self) -> None:
-        _log.warning(
-            "a stream was closed while its producer was busy in a call that cannot be cancelled; it was left behind"
-            " after %g s",
-            self._grace_s,
-        )
-        if self._given_up is not None:
-            try:
-                self._given_up()
-            except Exception:
-                _log.warning("what a stream left behind could not be given up", exc_info=True)
+        _left_behind(self._grace_s, self._given_up)
+
+
+def _dropped(producer: _Producer, grace_s: float, given_up: Callable[[], None] | None) -> None:
+    """Nobody reads any more and nobody waits: a finalizer may run anywhere, under any lock."""
+    producer.stop()
+    if given_up is None or producer.ended.done:
+        return
+
+    def wait() -> None:
+        if not producer.ended.wait(grace_s):
+            _left_behind(grace_s, given_up)
+
+    try:
+        spawn(wait)
+    except RuntimeError:  # the interpreter ends
+        return
+
+
+def _left_behind(grace_s: float, given_up: Callable[[], None] | None) -> None:
+    _log.warning(
+        "a stream was closed while its producer was busy in a call that cannot be cancelled; it was left behind"
+        " after %g s",
+        grace_s,
+    )
+    if given_up is not None:
+        try:
+            given_up()
+        except Exception:
+            _log.warning("what a stream left behind could not be given up", exc_info=True)
 
 
 class SyncStream(_Stream, Iterator[T]):
     """A plain iterator over what `produce(pipe)` puts, run in a worker thread under a copy of the context.
 
     With `on` (an event loop) `produce` is a coroutine function and runs there in one task instead. `given_up` is called
-    when the stream is closed and its producer does not end.
+    when the stream is closed, or dropped, and its producer does not end within `grace_s`.
     """
 
     def __init__(
@@ -460,7 +485,7 @@ class SyncStream(_Stream, Iterator[T]):
         if self._over:
             return
         self._over = True
-        self._finalizer()
+        self._stop()
         if not self._producer.ended.wait(self._grace_s):
             self._left_behind()
 
@@ -527,7 +552,7 @@ class AsyncStream(_Stream, AsyncIterator[T]):
         self._over = True
         if self._producer is None:
             return
-        self._finalizer()
+        self._stop()
         if not await self._producer.ended.await_(self._grace_s):
             self._left_behind()
 
