@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from json import loads
 from typing import Any, ClassVar
 
-from runwell.errors import InvalidConfig, ModelConnectionError, ModelTimeout, UnsupportedByProvider
+from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.google_answer import ChunkReader, message_from_wire
 from runwell.models.google_errors import google_error
@@ -17,11 +16,9 @@ from runwell.models.google_wire import messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
-from runwell.providers.clients import Clients
-from runwell.providers.google_clients import GoogleClients
+from runwell.providers.google_account import GoogleAccount
 from runwell.providers.google_hops import AsyncHops, Hops, next_token
 from runwell.providers.vendor_embeddings import with_retries, with_retries_async
-from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["ChatGoogleGenerativeAI", "ChatVertexAI"]
 
@@ -51,11 +48,12 @@ _PASSED = (
 """Arguments that go into each request, when set."""
 
 _SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body", "extra_headers"})
-_REGIONS_OF_MANY = ("us", "eu")
-_OLDER = re.compile(r"(?:.*/)?(?:gemini-[12](?![0-9])|gemini-pro|gemma|learnlm)")
+_OLDER = re.compile(
+    r"(?:.*/)?(?:gemini-(?:live-)?[12](?![0-9])|gemini-robotics-er-1\.5|gemini-pro(?:-vision)?$|gemma|learnlm)"
+)
 
 
-class ChatGoogleGenerativeAI(VendorModel):
+class ChatGoogleGenerativeAI(GoogleAccount):
     """A Gemini model behind `generateContent`.
 
     `base_url` is where requests go: Google's developer API unless given; environment variables change it only with
@@ -76,7 +74,6 @@ class ChatGoogleGenerativeAI(VendorModel):
     (120). Async calls keep one client per event loop, plain calls one; all may run at once.
     """
 
-    model: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
     top_p: float | None = None
@@ -102,11 +99,6 @@ class ChatGoogleGenerativeAI(VendorModel):
     cached_content: str | None = None
     labels: dict[str, str] | None = None
     service_tier: str | None = None
-    vertexai: bool = False
-    project: str | None = None
-    location: str | None = None
-    credentials: Any = None
-    api_version: str | None = None
 
     provider: ClassVar[str] = "google_genai"
     any_block: ClassVar[bool] = True
@@ -126,65 +118,18 @@ class ChatGoogleGenerativeAI(VendorModel):
     system_in_middle: ClassVar[str] = "at the top (B9)"
     media_in_results: ClassVar[str] = "in place from Gemini 3 on, else in a user's message after it"
 
-    sdk: ClassVar[str] = "google.genai"
-    extra: ClassVar[str] = "google"
-    default_base_url: ClassVar[str] = "https://generativelanguage.googleapis.com"
-    url_variable: ClassVar[str] = "GOOGLE_GEMINI_BASE_URL"
-    key_variable: ClassVar[str] = "GOOGLE_API_KEY"
-    clients: ClassVar[type[Clients]] = GoogleClients
-    answers_with: ClassVar[str] = "an answer of Gemini's API"
-
     def model_post_init(self, context: Any) -> None:
-        self._check_account()
         super().model_post_init(context)
-        if self.api_version is None:
-            self.api_version = "v1beta1" if self.vertexai else "v1beta"
         if self.thinking_budget is not None and self.thinking_level is not None:
             raise InvalidConfig(
                 "thinking_budget and thinking_level say the same in two ways; got both.",
                 hint="thinking_level for Gemini 3 and later, thinking_budget for earlier models.",
             )
+        if self.thinking_level is not None and not isinstance(self.thinking_level, str):
+            raise InvalidConfig(f'thinking_level is a text such as "low"; got {self.thinking_level!r}.')
         body_of(self._settings(), {})  # what cannot be sent is refused now
         if self.profile is None:
             self.profile = profile_of(ChatGoogleGenerativeAI.provider, self.model.rpartition("/")[2])
-
-    def _check_account(self) -> None:
-        if not self.vertexai:
-            for name in ("project", "location", "credentials"):
-                if getattr(self, name) is not None:
-                    raise InvalidConfig(
-                        f"{name}= is of Vertex AI; the developer API knows only a key.", hint="Add vertexai=True."
-                    )
-        elif self.api_key is None and self.project is None:
-            raise InvalidConfig(
-                "Vertex AI needs the project that pays.",
-                hint='project="my-project", with credentials= or the machine\'s own; or api_key= for express mode.',
-            )
-        elif self.api_key is not None and (self.project is not None or self.credentials is not None):
-            raise InvalidConfig(
-                "Vertex AI takes an api_key, or a project with credentials; got both.",
-                hint="Leave api_key out, or project and credentials.",
-            )
-        elif self.project is not None and self.location is None:
-            self.location = "global"
-
-    def _resolve_base_url(self) -> str:
-        if self.vertexai and self.base_url is None:
-            where = self.location
-            if where in (None, "global"):
-                self.base_url = "https://aiplatform.googleapis.com"
-            elif where in _REGIONS_OF_MANY:
-                self.base_url = f"https://aiplatform.{where}.rep.googleapis.com"
-            else:
-                self.base_url = f"https://{where}-aiplatform.googleapis.com"
-        return super()._resolve_base_url()
-
-    def _resolve_key(self) -> Any:
-        if self.vertexai and self.api_key is None:
-            return None
-        if self.api_key is None and not os.environ.get(self.key_variable):
-            self.api_key = os.environ.get("GEMINI_API_KEY")
-        return super()._resolve_key()
 
     @property
     def _newer(self) -> bool:
@@ -222,21 +167,14 @@ class ChatGoogleGenerativeAI(VendorModel):
                 f"{self.model!r} takes no format of the answer beside tools.",
                 hint='with_structured_output(..., method="function_calling"), or a model from Gemini 3 on.',
             )
+        if "cachedContent" in body and (system is not None or "tools" in body):
+            raise UnsupportedByProvider(
+                "A request with cached_content takes no instructions and no tools: the cache has its own.",
+                hint="Put them in the cache when you make it, and leave out system_prompt and tools here.",
+            )
         request.add_extra(self.extra_body, kwargs.get("extra_body") or {})
         request.options = {"headers": kwargs.get("extra_headers"), "timeout": kwargs.get("timeout", self.timeout)}
         return request
-
-    def _path(self, method: str) -> str:
-        name = self.model
-        if self.vertexai and not name.startswith(("projects/", "publishers/")):
-            publisher, slash, rest = name.removeprefix("models/").partition("/")
-            name = f"publishers/{publisher}/models/{rest}" if slash else f"publishers/google/models/{publisher}"
-        elif not self.vertexai and not name.startswith(("models/", "tunedModels/")):
-            name = f"models/{name}"
-        return f"{name}:{method}"
-
-    def _options(self, client: Any, request: Request) -> dict[str, Any]:
-        return {**request.options, "timeout": self._timeout(request.options["timeout"], _timeout_of(client.http))}
 
     def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
         from runwell.schemas.gemini import gemini_schema
@@ -255,12 +193,6 @@ class ChatGoogleGenerativeAI(VendorModel):
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
     ) -> dict[str, Any]:
         return super()._tool_kwargs([server_tool(tool) for tool in tools], tool_choice, strict, parallel_tool_calls)
-
-    def _sent(self, client: Any, request: Request) -> Any:
-        return client.post(request.path, request.body, self._options(client, request))
-
-    async def _asent(self, client: Any, request: Request) -> Any:
-        return await client.post(request.path, request.body, self._options(client, request))
 
     def _post(self, client: Any, request: Request) -> list[Any]:
         """The parts of an answer: one, but where it is long."""
@@ -341,37 +273,6 @@ class ChatGoogleGenerativeAI(VendorModel):
             {"model_name": said.get("modelVersion"), "token_usage": said.get("usageMetadata")},
         )
 
-    def _not_to_show(self) -> list[str]:
-        token = getattr(self.credentials, "token", None)
-        return [*super()._not_to_show(), *([token] if isinstance(token, str) and token else [])]
-
-    def _translated(self, error: Exception) -> Exception:
-        """Our error for the SDK's, or for its HTTP client's, which it lets through."""
-        from google.auth.exceptions import GoogleAuthError
-        from google.genai.errors import APIError, UnknownApiResponseError
-
-        from runwell.errors import ModelAuthenticationError
-
-        who = self.base_url or ""
-        name = _http_error(error)
-        if name == "timeout":
-            return ModelTimeout(
-                f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
-            )
-        if name == "transport":
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {error}.")
-        if isinstance(error, APIError):
-            text = str(error.message or error.details)[:500]
-            headers = getattr(error.response, "headers", None) or {}
-            return google_error(error.code, error.details, headers=headers, text=text, who=who)
-        if isinstance(error, UnknownApiResponseError):
-            return self._unreadable("a stream event that is no JSON", error)
-        if isinstance(error, GoogleAuthError):
-            return ModelAuthenticationError(
-                f"Google gave no token for {who}: {error}.", hint="Pass credentials=, or see to the machine's own."
-            )
-        return error
-
 
 def _has_format(body: Mapping[str, Any]) -> bool:
     return "responseMimeType" in body.get("generationConfig", {})
@@ -386,29 +287,3 @@ class ChatVertexAI(ChatGoogleGenerativeAI):
     default_base_url: ClassVar[str] = "https://aiplatform.googleapis.com"
     url_variable: ClassVar[str] = "GOOGLE_VERTEX_BASE_URL"
     keyed_by: ClassVar[str] = "`project` and `credentials`, or `api_key`"
-
-
-def _http_module(thing: Any) -> Any:
-    """The HTTP library that a client or an error is of: the SDK takes httpx2 and httpx."""
-    from importlib import import_module
-
-    for kind in type(thing).__mro__:
-        name = kind.__module__.partition(".")[0]
-        if name in ("httpx", "httpx2"):
-            return import_module(name)
-    return None
-
-
-def _timeout_of(http: Any) -> Any:
-    import httpx2
-
-    return (_http_module(http) or httpx2).Timeout
-
-
-def _http_error(error: Exception) -> str:
-    module = _http_module(error)
-    if module is None:
-        return ""
-    if isinstance(error, module.TimeoutException):
-        return "timeout"
-    return "transport" if isinstance(error, module.TransportError) else ""

@@ -101,7 +101,9 @@ def test_a_signed_answer_looks_as_any_vendors(wire: Any, model: Any, call: Any) 
     [
         ("gemini-3-pro-preview", "skip_thought_signature_validator"),
         ("models/gemini-flash-latest", "skip_thought_signature_validator"),
+        ("gemini-pro-latest", "skip_thought_signature_validator"),
         ("gemini-2.5-flash", None),
+        ("gemini-pro", None),
         ("models/gemini-2.0-flash", None),
         ("gemma-3-27b-it", None),
     ],
@@ -434,6 +436,14 @@ def test_settings_stand_where_the_api_has_them(wire: Any, model: Any, call: Any)
     GenerationConfig.model_validate(known, extra="forbid")
 
 
+def test_what_a_cache_holds_is_not_sent_again(wire: Any, model: Any, colour: Any) -> None:
+    cached = model(cached_content="cachedContents/1")
+    for refused, history in ((cached, [SystemMessage("Be brief."), "Hi"]), (cached.bind_tools([add]), "Hi")):
+        with pytest.raises(UnsupportedByProvider, match="the cache has its own"):
+            colour.invoke(refused, history)
+    assert wire.requests == []
+
+
 def test_a_call_may_change_how_long_it_thinks(wire: Any, model: Any) -> None:
     wire.parts({"text": "Yes."})
     model(thinking_budget=100, include_thoughts=True).invoke("Hi", thinking_level="high")
@@ -567,6 +577,8 @@ def test_a_call_that_could_not_be_written_is_asked_for_again(wire: Any, model: A
 def test_bad_settings_are_refused_when_made(wire: Any, model: Any) -> None:
     with pytest.raises(InvalidConfig, match="same in two ways"):
         model(thinking_budget=1, thinking_level="low")
+    with pytest.raises(InvalidConfig, match="thinking_level is a text"):
+        model(thinking_level=3)
     with pytest.raises(InvalidConfig, match="safety_settings"):
         model(safety_settings="none")
     with pytest.raises(InvalidConfig, match="vertexai=True"):
