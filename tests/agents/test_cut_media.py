@@ -195,6 +195,14 @@ def test_a_tool_node_of_a_loop_of_one_s_own_bounds_them_too(run: Any) -> None:
     assert len(answer.artifact) == 25
 
 
+def test_a_tool_node_takes_limits_of_its_own(run: Any) -> None:
+    tools = [giving([picture(mark=at) for at in range(25)] + ["y" * 500])]
+    limits = AgentLimits(max_tool_media=None, max_tool_chars=300)
+    (answer,) = run.invoke(ToolNode(tools, limits=limits), [call("look")])
+    assert [block["type"] for block in answer.content] == ["image"] * 25 + ["text"]
+    assert "[... 200 characters left out ...]" in answer.text
+
+
 @pytest.mark.parametrize("name", ["max_tool_media", "max_tool_media_bytes"])
 def test_a_limit_that_allows_nothing_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match=f"{name}=0"):

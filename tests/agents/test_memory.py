@@ -217,6 +217,7 @@ def test_i1_the_memory_tools_write_search_and_forget_for_one_principal(run: Any)
             call("search_memories", "4", query="tea"),
             call("forget", "5", id="nothing"),
             call("remember", "6", text="x" * 3_000),
+            call("forget", "7", id=""),
             "done",
         ]
     )
@@ -226,6 +227,7 @@ def test_i1_the_memory_tools_write_search_and_forget_for_one_principal(run: Any)
     assert said["1"] == "Remembered." and said["2"].endswith("] Likes green tea.")
     assert said["3"] == "Forgotten." and said["4"] == "Nothing fits."
     assert "no memory 'nothing'" in said["5"] and "at most 2000" in said["6"]
+    assert said["7"] == "There is no memory ''."
     assert len(store.search(("memories",))) == 1
 
 
@@ -274,3 +276,9 @@ def test_i1_a_namespace_never_falls_back_to_one_that_others_share(template: Any,
 def test_settings_that_cannot_work_are_refused(wrong: Any) -> None:
     with pytest.raises((InvalidInput, InvalidNamespaceError)):
         MemoryRecallMiddleware(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"namespace": "memories"}, {"limit": 0}, {"limit": "3"}])
+def test_settings_of_the_tools_that_cannot_work_are_refused(wrong: Any) -> None:
+    with pytest.raises((InvalidInput, InvalidNamespaceError)):
+        memory_tools(**wrong)

@@ -167,6 +167,8 @@ def memory_tools(
     that nobody reads what is another's. A run without a store is refused when it starts.
     """
     place = MemoryNamespace(namespace)
+    if not isinstance(limit, int) or limit < 1:
+        raise InvalidInput(f"memory_tools got limit={limit!r}.", hint="How many memories a search shows: at least 1.")
     return [remember_tool(place), _search(place, limit), _forget(place)]
 
 
@@ -240,6 +242,8 @@ def _forget(place: MemoryNamespace) -> StructuredTool:
 def _removal(namespace: Namespace, key: str) -> list[Any]:
     from runwell.ports.store import GetOp
 
+    if not key or "\0" in key:  # what no store takes for a key
+        raise ToolError(f"There is no memory {key!r}.")
     return [GetOp(namespace, key, refresh_ttl=False), PutOp(namespace, key, None)]
 
 

@@ -46,7 +46,8 @@ class ToolNode(Runnable[Any, Any]):
     `handle_tool_errors` says which errors the model is told: "default" (bad arguments, `ToolError`, errors of the
     outside), True (all), False (none), exception classes, a text to say instead, or a function of the error that gives
     the text. `wrap_tool_call(request, handler)`, of either colour, is around each call. At most `max_concurrency` calls
-    run at once. When one fails or pauses the others end first, and are not made again.
+    run at once. `limits` say more: how many of them, and how much of a result the answer shows (the whole is its
+    artifact). When one fails or pauses the others end first, and are not made again.
 
     Raises DuplicateTool and ToolDefinitionError for tools that cannot be.
     """
@@ -65,12 +66,13 @@ class ToolNode(Runnable[Any, Any]):
         wrap_tool_call: Callable[..., Any] | None = None,
         awrap_tool_call: Callable[..., Any] | None = None,
         max_concurrency: int | None = 32,
+        limits: AgentLimits | None = None,
     ) -> None:
         around = wrap_tool_call or awrap_tool_call
         self.name = name
         self.tags = list(tags or ())
         self.messages_key = messages_key
-        self.limits = AgentLimits(max_concurrency=max_concurrency)
+        self.limits = AgentLimits(max_concurrency=max_concurrency) if limits is None else limits
         self.setup = Setup(
             name=name,
             model=None,
