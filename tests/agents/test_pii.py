@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import Budget, ProviderStrategy, ToolStrategy, create_agent
+from runwell.agents import AgentLimits, Budget, ProviderStrategy, ToolStrategy, create_agent
 from runwell.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
@@ -607,3 +607,37 @@ def test_d13_d14_d15_d16_the_map_says_what_is_set() -> None:
     assert "keyed hash (the key is of this process)" in seats["D15"].answer
     assert "Nothing of it in the model's answer" in seats["D16"].answer
     assert all(row.status == "held" for row in (seats["D13"], seats["D14"], seats["D15"], seats["D16"]))
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["text", "text and artifact"])
+@pytest.mark.parametrize("at", [0, 150, 194, 200, 400, 700])
+def test_d14_a_result_that_was_cut_is_clean_in_every_piece_that_is_read(run: Any, at: int, beside: bool) -> None:
+    """Also where the cut, or the border between two pieces, goes through the secret."""
+    text = f"{'x' * at} {MAIL} {'y' * (1000 - at)}"
+
+    @tool(response_format="content_and_artifact" if beside else "content")
+    def find() -> Any:
+        """Find it."""
+        return (text, {"found": 1}) if beside else text
+
+    def piece(number: int) -> AIMessage:
+        args = {"id": "c0", "offset": number * 100 + 3, "limit": 100}
+        wanted = {"name": "read_artifact", "args": args, "id": f"c{number + 1}", "type": "tool_call"}
+        return AIMessage("", tool_calls=[wanted])
+
+    first = AIMessage("", tool_calls=[{"name": "find", "args": {}, "id": "c0", "type": "tool_call"}])
+    model = FakeChatModel(responses=[first, *map(piece, range(10)), "done"])
+    agent = create_agent(
+        model,
+        [find],
+        middleware=[PIIMiddleware("email", apply_to_tool_results=True)],
+        limits=AgentLimits(max_tool_chars=300),
+    )
+    result = run.invoke(agent, said("go"))
+    answers = [message.text for message in result["messages"] if isinstance(message, ToolMessage)]
+    assert len(answers) == 11
+    assert "EMAIL] y" in "".join(each.partition("\n[Characters")[0] for each in answers[1:])
+    for messages in (*(request.messages for request in model.requests), result["messages"]):
+        for message in messages:
+            assert not {"bob", "example.com", "@"} & set(re.findall(r"bob|example\.com|@", message.text))
+            assert MAIL not in repr(message)
