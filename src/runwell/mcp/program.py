@@ -48,12 +48,19 @@ class Complaints:
     def __init__(self) -> None:
         self._end = b""
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def open(self) -> int:
         """The descriptor for the program to write to; to be closed here once the program has it."""
         read, write = os.pipe()
-        threading.Thread(target=self._pass_on, args=(read,), name="runwell-mcp-stderr", daemon=True).start()
+        self._thread = threading.Thread(target=self._pass_on, args=(read,), name="runwell-mcp-stderr", daemon=True)
+        self._thread.start()
         return write
+
+    @property
+    def heard_out(self) -> bool:
+        """Whether all that was written is passed on, and nobody is left to write more."""
+        return self._thread is None or not self._thread.is_alive()
 
     @property
     def end(self) -> str:
@@ -67,8 +74,19 @@ class Complaints:
                 with self._lock:
                     self._end = (self._end + part[-self.KEPT :])[-self.KEPT :]
                 with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none, as under pythonw
-                    sys.stderr.write(part.decode(errors="replace"))
-                    sys.stderr.flush()
+                    _say(sys.stderr, part)
+
+
+def _say(stream: Any, part: bytes) -> None:
+    """Write to a stream; past its buffer where it is a file, whose lock must not be held when the program ends."""
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError, ValueError):  # a notebook's or a test's stand-in
+        stream.write(part.decode(errors="replace"))
+        stream.flush()
+        return
+    while part:
+        part = part[os.write(descriptor, part) :]
 
 
 @asynccontextmanager
@@ -108,6 +126,7 @@ async def program(
                 with anyio.move_on_after(_FLUSH_S):
                     await flushed.wait()
                 await _end(process, name)
+                await _until(lambda: complaints.heard_out, _FLUSH_S)
             tasks.cancel_scope.cancel()
 
 
@@ -198,9 +217,9 @@ async def _end(process: Any, name: str) -> None:
             transport.close()
 
 
-async def _until(done: Callable[[], bool]) -> None:
+async def _until(done: Callable[[], bool], seconds: float | None = None) -> None:
     """Wait for it, for a while. (Not `process.wait()`, which waits also for whoever holds its pipes.)"""
-    with anyio.move_on_after(GRACE_S):
+    with anyio.move_on_after(GRACE_S if seconds is None else seconds):
         while not done():
             await anyio.sleep(_POLL_S)
 
