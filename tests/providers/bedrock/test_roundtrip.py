@@ -123,7 +123,7 @@ def meaning(message: BaseMessage) -> Any:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conversations())
 def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) -> None:
     system, wire = messages_to_wire(messages)
@@ -143,7 +143,7 @@ def checked_by_sdk() -> Callable[[dict[str, Any]], str]:
     return lambda body: ParamValidator().validate(body, shape).generate_report()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(conversations())
 def test_the_sdk_has_nothing_against_what_is_sent(checked_by_sdk: Any, messages: list[BaseMessage]) -> None:
     system, wire = messages_to_wire(messages)
@@ -175,7 +175,7 @@ def test_the_sdk_knows_every_argument(checked_by_sdk: Any) -> None:
     assert checked_by_sdk(body) == ""
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(wire_answers())
 def test_an_answer_goes_back_as_it_came(blocks: list[dict[str, Any]]) -> None:
     answer = message_from_wire({"content": blocks})
@@ -220,7 +220,7 @@ def events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*found, {"messageStop": {"stopReason": "end_turn"}}]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(wire_answers())
 def test_a_stream_adds_up_to_the_answer(blocks: list[dict[str, Any]]) -> None:
     reader = ChunkReader()

@@ -94,7 +94,7 @@ def meaning(message: BaseMessage) -> Any:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conversations())
 def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) -> None:
     wire = json.loads(json.dumps(messages_to_wire(messages)))
@@ -122,7 +122,7 @@ def kept(wire: dict[str, Any]) -> Any:
     return parts, wire.get("tool_plan"), wire.get("tool_calls"), citations
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(wire_answers())
 def test_an_answer_goes_back_as_it_came(wire: dict[str, Any]) -> None:
     assert kept(messages_to_wire([message_from_wire(wire)])[0]) == kept(wire)
@@ -155,7 +155,7 @@ def events(wire: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": kind, **event} for kind, event in found]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(wire_answers())
 def test_a_stream_adds_up_to_the_answer(wire: dict[str, Any]) -> None:
     reader = ChunkReader()

@@ -84,7 +84,7 @@ def meaning(message: BaseMessage) -> Any:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conversations())
 def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) -> None:
     wire = json.loads(json.dumps(messages_to_wire(messages)))
@@ -127,7 +127,7 @@ def events(wire: dict[str, Any]) -> list[dict[str, Any]]:
     return [*found, {"model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(wire_answers())
 def test_a_stream_adds_up_to_the_answer(wire: dict[str, Any]) -> None:
     reader = ChunkReader()

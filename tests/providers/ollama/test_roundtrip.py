@@ -69,7 +69,7 @@ def meaning(message: BaseMessage) -> Any:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conversations())
 def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) -> None:
     wire = json.loads(json.dumps(messages_to_wire(messages)))
@@ -78,7 +78,7 @@ def test_a_conversation_comes_back_from_the_wire(messages: list[BaseMessage]) ->
     assert messages_to_wire(back) == wire, "and goes there again as it was"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(answers(), st.data())
 def test_a_stream_adds_up_to_the_answer(answer: AIMessage, data: Any) -> None:
     [turn] = messages_to_wire([answer])
