@@ -34,7 +34,6 @@ _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"
 _ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "assistant", "ToolMessageChunk": "tool"}
 _ROLES |= {"SystemMessageChunk": "system"}
 
-_AUDIO = {"mpeg": "mp3", "wave": "wav", "x-wav": "wav"}
 _OWN_PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 
 
@@ -95,10 +94,7 @@ def _part(given: Any) -> Item:
     if kind == "image":
         place = {"file_id": block["file_id"]} if block.get("file_id") else {"image_url": _url(block, "image/png")}
         detail = block.get("detail") or extras.get("detail")
-        return {"type": "input_image", **place, **({"detail": detail} if detail else {})}
-    if kind == "audio" and "base64" in block:
-        form = str(block.get("mime_type", "audio/wav")).partition("/")[2]
-        return {"type": "input_audio", "input_audio": {"data": block["base64"], "format": _AUDIO.get(form, form)}}
+        return {"type": "input_image", **place, "detail": detail or "auto"}
     if kind in ("file", "text-plain"):
         if block.get("file_id"):
             return {"type": "input_file", "file_id": block["file_id"]}
@@ -293,7 +289,10 @@ def _is_refusal(item: Mapping[str, Any]) -> bool:
 
 
 def _from_parts(content: Any) -> Any:
-    return content if isinstance(content, str) else [standard_block(part) for part in content]
+    if isinstance(content, str):
+        return content
+    plain = [{k: v for k, v in part.items() if (k, v) != ("detail", "auto")} for part in content]
+    return [standard_block(part) for part in plain]
 
 
 # -- facts about an answer

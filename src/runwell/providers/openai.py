@@ -168,8 +168,10 @@ class ChatOpenAI(StainlessModel):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """(the body, what the SDK is told about sending it)."""
         options = self._options(kwargs)
-        messages = list(only_kinds(messages, type(self).__name__, self.media))
-        if asks_for_responses(self, kwargs):
+        responses = asks_for_responses(self, kwargs)
+        takes = [kind for kind in self.media if kind != "audio"] if responses else self.media
+        messages = list(only_kinds(messages, type(self).__name__, takes))
+        if responses:
             asked = kwargs.get("response_format")
             if asked is not None:
                 kwargs = {**kwargs, "response_format": _response_format(asked)}

@@ -613,7 +613,6 @@ def test_media_in_their_places(wire: Wire, model: Make, colour: Colour) -> None:
         {"type": "file", "base64": "aGk=", "mime_type": "application/pdf", "filename": "a.pdf"},
         {"type": "file", "url": "https://x/y.pdf"},
         {"type": "file", "file_id": "file_2"},
-        {"type": "audio", "base64": "aGk=", "mime_type": "audio/mpeg"},
     ]
     call = {"name": "look", "args": {}, "id": "call_1", "type": "tool_call"}
     wire.say("A dot.")
@@ -625,13 +624,21 @@ def test_media_in_their_places(wire: Wire, model: Make, colour: Colour) -> None:
     assert sent(wire)[0]["content"] == [
         {"type": "input_text", "text": "What?"},
         picture,
-        {"type": "input_image", "file_id": "file_1"},
+        {"type": "input_image", "file_id": "file_1", "detail": "auto"},
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
         {"type": "input_file", "file_url": "https://x/y.pdf"},
         {"type": "input_file", "file_id": "file_2"},
-        {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}},
     ]
     assert sent(wire)[-1]["output"] == [{"type": "input_text", "text": "What?"}, picture]
+
+
+def test_sound_has_no_place_there(wire: Wire, model: Make) -> None:
+    sound = {"type": "audio", "base64": "aGk=", "mime_type": "audio/mpeg"}
+    with pytest.raises(InvalidHistory, match="takes no audio"):
+        model().invoke([HumanMessage([sound])])
+    wire.say("Yes.")
+    model().invoke([HumanMessage([sound]), AIMessage("Hm."), HumanMessage("And?")])
+    assert "of type audio" in str(sent(wire)[0])
 
 
 def test_an_agent_that_thinks_and_searches(wire: Wire, model: Make, colour: Colour) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses.response_input_item_param import ResponseInputItemParam
+from pydantic import TypeAdapter
 
 from runwell.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.models.responses_blocks import items_of_blocks
 from runwell.models.responses_stream import ResponseReader
 from runwell.models.responses_wire import message_from_response, messages_from_input, messages_to_input
+from runwell.testing.wire import Call, ResponsesDialect, Said
 from runwell.testing.wire.responses import events_of_response
 
+adapter: Any = cache(TypeAdapter)  # takes a second to make
 TEXT = st.text(min_size=1, max_size=12)
 NAME = st.sampled_from(["add", "look_up"])
 JSON = st.dictionaries(TEXT, st.one_of(st.integers(-9, 9), TEXT, st.none(), st.lists(TEXT, max_size=2)), max_size=2)
@@ -50,8 +57,7 @@ document = st.sampled_from(
         {"type": "file", "url": "https://x/y.pdf"},
     ]
 )
-audio = st.just({"type": "audio", "base64": "aGk=", "mime_type": "audio/wav"})
-said = st.one_of(TEXT, st.lists(st.one_of(text_block, image, document, audio), min_size=1, max_size=3))
+said = st.one_of(TEXT, st.lists(st.one_of(text_block, image, document), min_size=1, max_size=3))
 
 cited = st.tuples(TEXT, st.lists(CITATION, min_size=1, max_size=3)).map(
     lambda found: {"type": "text", "text": found[0], "annotations": found[1], "id": "msg_1"}
@@ -149,14 +155,14 @@ def conversations(draw: Any) -> list[BaseMessage]:
     return messages
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_what_goes_to_the_wire_comes_back(messages: list[BaseMessage]) -> None:
     wire = json.loads(json.dumps(messages_to_input(messages)))
     assert messages_from_input(wire) == messages
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(answers(0))
 def test_a_stream_adds_up_to_the_whole(answer: AIMessage) -> None:
     items = [
@@ -194,3 +200,24 @@ def test_nothing_of_a_strangers_is_taken_for_ones_own() -> None:
     assert list(items_of_blocks(foreign, True)) == [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
     ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(conversations())
+def test_what_is_sent_is_what_the_sdk_knows(messages: list[BaseMessage]) -> None:
+    """But for messages of an answer without an id, which the API takes and the SDK's types do not."""
+    for item in messages_to_input(messages):
+        parts = item.get("content")
+        if item.get("role") == "assistant" and isinstance(parts, list) and "id" not in item:
+            item |= {"id": "msg_0", "status": "completed"}
+        if isinstance(parts, list) and item.get("role") == "assistant":
+            item["content"] = [{"annotations": [], **part} if part["type"] == "output_text" else part for part in parts]
+        adapter(ResponseInputItemParam).validate_python(item)
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
+def test_the_server_of_the_tests_speaks_as_the_sdk_knows(finish: Any) -> None:
+    said = Said(text="Hello.", calls=[Call("add", {"a": 1})] if finish == "tool_calls" else [], finish=finish)
+    Response.model_validate(ResponsesDialect().answer(said))
+    for _, event in ResponsesDialect().events(said):
+        adapter(ResponseStreamEvent).validate_python(event)

@@ -36,6 +36,9 @@ class ResponsesDialect(OpenAIDialect):
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "error": None,
             "model": said.model,
+            "tools": [],
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
             "output": items,
             "usage": {
                 "input_tokens": said.read,
@@ -147,7 +150,7 @@ def _part_events(at: dict[str, Any], part: dict[str, Any], pieces: list[str] | N
         for index, note in enumerate(part.get("annotations") or ()):
             named = {"annotation_index": index, "annotation": note}
             yield {**at, "type": "response.output_text.annotation.added", **named}
-        yield {**at, "type": "response.output_text.done", "text": part["text"]}
+        yield {**at, "type": "response.output_text.done", "text": part["text"], "logprobs": part.get("logprobs") or []}
     yield {**at, "type": "response.content_part.done", "part": part}
 
 
