@@ -29,6 +29,7 @@ from runwell.agents import create_agent
 from runwell.errors import (
     DuplicateTool,
     InvalidConfig,
+    InvalidInput,
     MCPConnectionError,
     MCPToolError,
     OutputParserException,
@@ -36,7 +37,7 @@ from runwell.errors import (
     ToolDefinitionError,
 )
 from runwell.graph import Command
-from runwell.mcp import MCPClient, MCPLimits
+from runwell.mcp import MCPClient, MCPLimits, MultiServerMCPClient
 from runwell.messages import AIMessage
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
@@ -409,3 +410,29 @@ def test_an_error_of_the_servers_own_is_no_lost_connection(run: Any, protocol: s
         with pytest.raises(MCPToolError, match="did not carry out 't': the disk is full"):
             run.invoke(named(client)["t"], {})
         assert (len(calls), client._connection.opened) == (1, 1)
+
+
+def test_what_is_no_address_no_argument_and_no_file_is_told(tmp_path: Path) -> None:
+    server = MCPServer("library", log_level="ERROR")
+
+    @server.resource("note://rain")
+    def rain() -> str:
+        return "It falls."
+
+    @server.prompt()
+    def about(topic: str, depth: str = "1") -> str:
+        return f"{topic} {depth}"
+
+    with MCPClient(server) as client:
+        assert [each.page_content for each in client.read(*client.resources())] == ["It falls."]
+        with pytest.raises(InvalidInput, match="no address of a resource"):
+            client.read(["note://rain"])
+        assert client.prompt("about", {"topic": "rain", "depth": None})[0].text == "rain 1"
+        with pytest.raises(InvalidInput, match="no mapping of names to values"):
+            client.prompt("about", "rain")
+        with pytest.raises(InvalidConfig, match="cannot be written to"):
+            client.write_pins(tmp_path / "none" / "pins.json")
+    with pytest.raises(InvalidConfig, match="cannot be read"):
+        MCPClient(server, pin=tmp_path)
+    with pytest.raises(InvalidConfig, match="no mapping"):
+        MultiServerMCPClient([server])

@@ -26,6 +26,10 @@ class MultiServerMCPClient:
     """
 
     def __init__(self, servers: Mapping[str, Any], *, tool_name_prefix: bool = False, **settings: Any) -> None:
+        if not isinstance(servers, Mapping):
+            raise InvalidConfig(
+                f"servers={servers!r:.100} is no mapping.", hint='Give each a name: {"files": Stdio(...), ...}.'
+            )
         self.clients: dict[str, MCPClient] = {
             name: _client(name, given, {**({"prefix": f"{name}_"} if tool_name_prefix else {}), **settings})
             for name, given in servers.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runwell.errors import MCPToolError, ToolDefinitionError
+from runwell.errors import InvalidInput, MCPToolError, ToolDefinitionError
 from runwell.mcp.connection import Connection, Session
 from runwell.mcp.content import as_blocks
 from runwell.mcp.loop import from_async, from_plain
@@ -55,35 +55,35 @@ class Offers:
             for each in found
         ]
 
-    def read(self, *uris: str) -> list[Any]:
-        """Resources as documents: text as `Document`, bytes as `Blob`, with `source`, `mime_type` and `server`.
+    def read(self, *uris: str | MCPResource) -> list[Any]:
+        """Resources, by address or as they were listed, as documents: text as `Document`, bytes as `Blob`.
 
-        Raises MCPToolError if the server refuses.
+        Their metadata has `source`, `mime_type` and `server`. Raises MCPToolError if the server refuses.
         """
         return from_plain(self._read, uris)
 
-    async def aread(self, *uris: str) -> list[Any]:
+    async def aread(self, *uris: str | MCPResource) -> list[Any]:
         """As `read`."""
         return await from_async(self._read, uris)
 
-    async def _read(self, uris: Sequence[str]) -> list[Any]:
+    async def _read(self, uris: Sequence[str | MCPResource]) -> list[Any]:
         made = []
         for uri in uris:
             made += as_documents(await self._contents(uri), self.name, self.limits)
         return made
 
-    def context(self, *uris: str) -> list[dict[str, Any]]:
+    def context(self, *uris: str | MCPResource) -> list[dict[str, Any]]:
         """Resources as content blocks for a message: `HumanMessage(["Sum this up.", *client.context(uri)])`.
 
         Text within the limit of a result, media within theirs. Raises MCPToolError if the server refuses.
         """
         return from_plain(self._context, uris)
 
-    async def acontext(self, *uris: str) -> list[dict[str, Any]]:
+    async def acontext(self, *uris: str | MCPResource) -> list[dict[str, Any]]:
         """As `context`."""
         return await from_async(self._context, uris)
 
-    async def _context(self, uris: Sequence[str]) -> list[dict[str, Any]]:
+    async def _context(self, uris: Sequence[str | MCPResource]) -> list[dict[str, Any]]:
         from mcp_types import EmbeddedResource
 
         made = []
@@ -91,7 +91,11 @@ class Offers:
             made += as_blocks([EmbeddedResource(type="resource", resource=each) for each in contents], self.limits)
         return made
 
-    async def _contents(self, uri: str) -> Sequence[Any]:
+    async def _contents(self, uri: str | MCPResource) -> Sequence[Any]:
+        if isinstance(uri, MCPResource):
+            uri = uri.uri
+        if not isinstance(uri, str):
+            raise InvalidInput(f"{uri!r:.200} is no address of a resource.", hint="Give texts: read(uri, other_uri).")
         result = await self._asked(lambda session: session.client.read_resource(uri), f"resource {uri!r}")
         return result.contents  # type: ignore[no-any-return]
 
@@ -122,7 +126,7 @@ class Offers:
         ]
 
     def prompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
-        """A prompt of the server's as messages. Arguments are sent as text."""
+        """A prompt of the server's as messages. Arguments are sent as text, those that are None not at all."""
         return from_plain(self._prompt, name, arguments)
 
     async def aprompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
@@ -130,7 +134,11 @@ class Offers:
         return await from_async(self._prompt, name, arguments)
 
     async def _prompt(self, name: str, arguments: Mapping[str, Any] | None) -> list[Any]:
-        given = None if arguments is None else {key: str(value) for key, value in arguments.items()}
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise InvalidInput(
+                f"The arguments {arguments!r:.200} of prompt {name!r} are no mapping of names to values."
+            )
+        given = None if arguments is None else {k: str(each) for k, each in arguments.items() if each is not None}
         result = await self._asked(lambda session: session.client.get_prompt(name, given), f"prompt {name!r}")
         return as_messages(result.messages, self.limits)
 

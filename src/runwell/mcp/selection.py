@@ -73,6 +73,8 @@ def read_pins(given: Pins | None) -> dict[str, str] | None:
         raise InvalidConfig(
             f"There is no file of pins {str(path)!r}.", hint="Write it once: MCPClient(server).write_pins(path)."
         ) from error
+    except OSError as error:
+        raise InvalidConfig(f"The pins in {str(path)!r} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise InvalidConfig(f"The pins in {str(path)!r} are no JSON: {error}.") from error
     if not isinstance(made, dict) or not all(isinstance(each, str) for each in made.values()):
@@ -82,4 +84,8 @@ def read_pins(given: Pins | None) -> dict[str, str] | None:
 
 def write_pins(path: str | Path, pins: Mapping[str, str]) -> None:
     """Write pins for `pin=path`."""
-    Path(path).write_text(json.dumps(pins, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+    text = json.dumps(pins, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        raise InvalidConfig(f"The pins cannot be written to {str(path)!r}: {error.strerror}.") from error
