@@ -110,7 +110,8 @@ def served_blocks(draw: Any, place: int) -> list[dict[str, Any]]:
     if kind == "image":
         extras = {"block_type": "image_generation_call", "status": "completed", "revised_prompt": words}
         return [{"type": "image", "id": f"ig_{place}", "base64": "aGk=", "mime_type": "image/png", "extras": extras}]
-    return [{"type": "non_standard", "value": {"type": "mcp_list_tools", "id": f"l_{place}", "server_label": words}}]
+    listed = {"type": "mcp_list_tools", "id": f"l_{place}", "server_label": words, "tools": []}
+    return [{"type": "non_standard", "value": listed}]
 
 
 @st.composite
@@ -202,7 +203,7 @@ def test_nothing_of_a_strangers_is_taken_for_ones_own() -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_what_is_sent_is_what_the_sdk_knows(messages: list[BaseMessage]) -> None:
     """But for messages of an answer without an id, which the API takes and the SDK's types do not."""
