@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from mimetypes import guess_type
 from typing import Any
 
+from runwell.errors import InvalidInput
 from runwell.messages.calls import json_text
 from runwell.messages.normal import standard_block
 
@@ -72,7 +73,12 @@ def part_of(block: str | Mapping[str, Any]) -> Part | None:
     a kind that Gemini has no form for goes as it is, for the server to judge."""
     if isinstance(block, str):
         return {"text": block} if block else None
-    if "type" not in block and not _PARTS.isdisjoint(block):
+    if "type" not in block:
+        if _PARTS.isdisjoint(block):
+            raise InvalidInput(
+                f"A block without a type is no part that Gemini knows: {block!r:.200}.",
+                hint='{"type": "text", "text": "..."}, or a part of its own such as {"inline_data": {...}}.',
+            )
         return dict(block)
     standard: Mapping[str, Any] = standard_block(block)
     kind = standard["type"]

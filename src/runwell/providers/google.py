@@ -232,7 +232,7 @@ class ChatGoogleGenerativeAI(GoogleAccount):
 
     def _count_request(self, messages: Any, tools: Sequence[Any] | None) -> Request:
         kwargs = self._tool_kwargs(tools, None, None, None) if tools else {}
-        request = self._request(self._messages(messages), None, kwargs, False)
+        request: Request = self._checked(self._messages(messages), None, kwargs, False)
         request.path = self._path("countTokens")
         if not self.vertexai:
             request.body = {"generateContentRequest": {"model": self._path("")[:-1], **request.body}}

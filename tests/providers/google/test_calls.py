@@ -163,6 +163,16 @@ def test_every_medium_has_its_part(wire: Any, model: Any, call: Any) -> None:
     ]
 
 
+def test_parts_in_googles_own_words(wire: Any, model: Any, call: Any) -> None:
+    parts = [{"inline_data": {"mime_type": "image/png", "data": "aGk="}}, {"fileData": {"fileUri": "gs://b/c"}}]
+    wire.parts({"text": "Yes."})
+    call(model(), [HumanMessage(["See:", *parts])])
+    assert wire.last["body"]["contents"][0]["parts"] == [{"text": "See:"}, *parts]
+    with pytest.raises(InvalidInput, match="without a type"):
+        call(model(), [HumanMessage([{"txt": "Hi"}])])
+    assert len(wire.requests) == 1
+
+
 def test_a_picture_that_was_made_is_a_block_and_goes_back(wire: Any, model: Any, call: Any) -> None:
     made = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "c2ln"}
     wire.parts({"text": "Here."}, made)
