@@ -11,7 +11,7 @@ from runwell.errors import InvalidHistory
 from runwell.messages.calls import json_text
 from runwell.messages.normal import standard_block
 
-__all__ = ["BlockWriter", "annotation_from_wire", "answered_from_wire", "block_from_wire", "is_own"]
+__all__ = ["BlockWriter", "annotation_from_wire", "answered_from_wire", "block_from_wire", "cache_point", "is_own"]
 
 OWN = frozenset(
     {"text", "image", "document", "video", "audio", "json", "toolUse", "toolResult", "guardContent", "cachePoint"}
@@ -76,8 +76,8 @@ class BlockWriter:
                 sent = {"text": _named_in_text(block)}
             if sent is not None:
                 found.append(sent)
-            if _is_marked(block):
-                found.append({"cachePoint": {"type": "default", **_ttl(block)}})
+            if _mark(block):
+                found.append(cache_point(_mark(block)))
         return found
 
     def _block(self, block: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -157,7 +157,7 @@ class BlockWriter:
         kind, extras = standard["type"], standard.get("extras") or {}
         if kind == "text":
             sent = [_text(standard["text"], standard.get("annotations"))] if standard["text"].strip() else []
-            return [*sent, {"cachePoint": {"type": "default", **_ttl(standard)}}] if _is_marked(standard) else sent
+            return [*sent, cache_point(_mark(standard))] if _mark(standard) else sent
         if kind == "reasoning":
             return _reasoning(standard, extras, own)
         if kind == "server_tool_call":
@@ -209,13 +209,10 @@ def _mark(block: Mapping[str, Any]) -> Any:
     return (block.get("extras") or {}).get("cache_control") or block.get("cache_control")
 
 
-def _is_marked(block: Mapping[str, Any]) -> bool:
-    return bool(_mark(block))
-
-
-def _ttl(block: Mapping[str, Any]) -> dict[str, Any]:
-    mark = _mark(block)
-    return {"ttl": mark["ttl"]} if isinstance(mark, Mapping) and mark.get("ttl") else {}
+def cache_point(mark: Any) -> dict[str, Any]:
+    """The block for a mark (`cache_control`), which stands after what it marks."""
+    ttl = mark.get("ttl") if isinstance(mark, Mapping) else None
+    return {"cachePoint": {"type": "default", **({"ttl": ttl} if ttl else {})}}
 
 
 # -- citations

@@ -20,7 +20,13 @@ from runwell.messages.calls import tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.usage import UsageMetadata
-from runwell.models.bedrock_blocks import BlockWriter, annotation_from_wire, answered_from_wire, block_from_wire
+from runwell.models.bedrock_blocks import (
+    BlockWriter,
+    annotation_from_wire,
+    answered_from_wire,
+    block_from_wire,
+    cache_point,
+)
 from runwell.models.outputs import ChatGenerationChunk
 from runwell.observe.run import record_decision, watched
 
@@ -85,7 +91,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, system_in_middle: bool 
             system += write.said(message.content, _IN_SYSTEM)
             continue
         if role == "tool":
-            content = [_tool_result(message, write)]
+            content = _tool_result(message, write)
         elif role == "assistant":
             content = _assistant(message, write)
         else:
@@ -114,16 +120,18 @@ def _other_role(message: BaseMessage, index: int) -> str:
     )
 
 
-def _tool_result(message: Any, write: BlockWriter) -> dict[str, Any]:
+def _tool_result(message: Any, write: BlockWriter) -> Wire:
+    """The result, and after it the point up to which may be cached, which has no place inside."""
     content = write.said(message.content, _IN_RESULT) if message.content else []
-    points = [block for block in content if "cachePoint" in block]  # they have no place inside a result
+    points = [block for block in content if "cachePoint" in block]
     result: dict[str, Any] = {
         "toolUseId": _call_id(message.tool_call_id),
         "content": [block for block in content if block not in points],
     }
     if message.status == "error":
         result["status"] = "error"
-    return {"toolResult": result}
+    mark = message.additional_kwargs.get("cache_control")
+    return [{"toolResult": result}, *([cache_point(mark)] if mark else points[-1:])]
 
 
 def _assistant(message: Any, write: BlockWriter) -> Wire:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from runwell import create_agent
+from runwell.agents.middleware import PromptCachingMiddleware
 from runwell.errors import (
     ContextOverflow,
     InvalidConfig,
@@ -246,6 +247,21 @@ def test_cache_points(wire: WireServer, make: Make, colour: Colour) -> None:
     assert body["system"] == [{"text": "Be brief."}, {"cachePoint": {"type": "default"}}]
     assert body["messages"][0]["content"] == [{"text": "Hi"}, {"cachePoint": {"type": "default", "ttl": "1h"}}]
     assert body["toolConfig"]["tools"][1] == {"cachePoint": {"type": "default"}}
+
+
+def test_marks_that_middleware_sets_are_cache_points(wire: WireServer, make: Make, colour: Colour) -> None:
+    wire.say("", calls=[Call("add", {"a": 1, "b": 2}, "c1")])
+    wire.say("3.")
+    model = make(model="anthropic.claude-sonnet-4-5-20250929-v1:0")
+    agent = create_agent(model, [add], system_prompt="Be brief.", middleware=[PromptCachingMiddleware(ttl="1h")])
+    colour.invoke(agent, {"messages": "1 + 2?"})
+    point = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    sent = wire.last["body"]
+    assert sent["system"] == [{"text": "Be brief."}, point]
+    assert sent["toolConfig"]["tools"][-1] == point
+    asked, _, result = sent["messages"]
+    assert asked["content"][-1] == point
+    assert [*map(next, map(iter, result["content"]))] == ["toolResult", "cachePoint"]
 
 
 def test_media(wire: WireServer, make: Make, colour: Colour) -> None:
