@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from runwell.errors import OutputParserException
-from runwell.messages import AIMessage
+from runwell.errors import InvalidInput, OutputParserException
+from runwell.messages import AIMessage, validate_history
 from runwell.messages.partial import partial_json
+from runwell.observe import BaseCallbackHandler
 from runwell.runnables import RunnableLambda
 from runwell.schemas.partial import unchecked
 from runwell.testing import FakeChatModel
@@ -171,3 +172,77 @@ def test_out_09_no_beginning_shows_more_than_a_later_one(value: dict[str, Any]) 
         seen = found
     assert seen is None or grows(seen, value)
     assert partial_json(text) == value
+
+
+DISH = {"name": "Soup", "price": 3}
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+def test_an_answer_that_does_not_fit_is_asked_for_again(method: str, driver: Any) -> None:
+    def reply(value: Any, id: str) -> AIMessage:
+        if method == "function_calling":
+            return AIMessage("", tool_calls=[{"name": "Dish", "args": value, "id": id, "type": "tool_call"}])
+        return AIMessage(json.dumps(value))
+
+    for call in (driver.invoke, lambda part, given: driver.stream(part, given)[-1]):
+        model = FakeChatModel([reply({"price": 1}, "1"), reply({"name": 5}, "2"), reply(DISH, "3")])
+        structured = model.with_structured_output(Dish, method=method, retries=2)
+        assert call(structured, "Hi") == Dish(**DISH)
+        asked = model.requests[-1].messages
+        assert validate_history(asked) == []
+        assert [message.type for message in asked] == [
+            "human",
+            *["ai", "tool" if method == "function_calling" else "human"] * 2,
+        ]
+        assert "name" in asked[2].text
+        assert "corrected" in asked[2].text
+
+
+def test_it_is_asked_so_often_and_no_further(driver: Any) -> None:
+    model = FakeChatModel(['{"name": 1}', '{"name": 2}', '{"name": 3}'])
+    structured = model.with_structured_output(Dish, method="json_schema", retries=1)
+    with pytest.raises(OutputParserException) as caught:
+        driver.invoke(structured, "Hi")
+    assert len(model.requests) == 2
+    assert "Answer 1 did not fit either" in "".join(caught.value.__notes__)
+    raw = FakeChatModel(['{"name": 1}', '{"name": "Soup"}', '{"name": 3}', '{"name": 4}'])
+    structured = raw.with_structured_output(Dish, method="json_schema", retries=1, include_raw=True)
+    assert driver.invoke(structured, "Hi")["parsed"] == Dish(name="Soup")
+    assert isinstance(driver.invoke(structured, "Hi")["parsing_error"], OutputParserException)
+    for number in (-1, True, "2"):
+        with pytest.raises(InvalidInput, match="retries"):
+            raw.with_structured_output(Dish, retries=number)
+
+
+def test_a_chain_with_it_and_a_handler_that_watches(driver: Any) -> None:
+    model = FakeChatModel(['{"name": 1}', '{"name": "Soup"}'])
+    chain = RunnableLambda(lambda text: text) | model.with_structured_output(Dish, method="json_schema", retries=1)
+    told: list[str] = []
+
+    class Watch(BaseCallbackHandler):
+        def on_chat_model_start(self, serialized: Any, messages: Any, **about: Any) -> None:
+            told.append(messages[0][-1].type)
+
+    assert driver.invoke(chain, "Hi", {"callbacks": [Watch()]}) == Dish(name="Soup")
+    assert told == ["human", "human"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Sure! Here it is: {"name": "Soup"} Enjoy.',
+        '```json\n{"name": "Soup"}\n``` as you wished',
+        '{"name": "Soup"}\n\n{"name": "Soup"}',
+    ],
+)
+def test_json_mode_finds_the_answer_in_other_text(text: str, driver: Any) -> None:
+    structured = FakeChatModel([text]).with_structured_output(Dish, method="json_mode")
+    assert driver.invoke(structured, "Hi") == Dish(name="Soup")
+
+
+def test_two_answers_in_a_text_are_none(driver: Any) -> None:
+    structured = FakeChatModel(['{"name": "Soup"} or {"name": "Rice"}']).with_structured_output(
+        Dish, method="json_mode"
+    )
+    with pytest.raises(OutputParserException):
+        driver.invoke(structured, "Hi")

@@ -15,7 +15,7 @@ from runwell.runnables.runnable import Runnable
 from runwell.schemas.partial import unchecked
 from runwell.schemas.structured import StructuredSchema
 
-__all__ = ["AnswerParser", "answer_in"]
+__all__ = ["AnswerParser", "Growing", "answer_in"]
 
 
 class AnswerParser(Runnable[AIMessage, Any]):
@@ -57,7 +57,7 @@ class AnswerParser(Runnable[AIMessage, Any]):
         return self._flow(input)
 
     def _flow(self, source: Iterator[Any]) -> Iterator[Any]:
-        growing = _Growing(self)
+        growing = Growing(self)
         for chunk in source:
             yield from growing.take(chunk)
         yield from growing.finish()
@@ -72,7 +72,7 @@ class AnswerParser(Runnable[AIMessage, Any]):
         return self._aflow(input)
 
     async def _aflow(self, source: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        growing = _Growing(self)
+        growing = Growing(self)
         async for chunk in source:
             for value in growing.take(chunk):
                 yield value
@@ -80,7 +80,7 @@ class AnswerParser(Runnable[AIMessage, Any]):
             yield value
 
 
-class _Growing:
+class Growing:
     """One answer while its chunks come in."""
 
     def __init__(self, parser: AnswerParser) -> None:
@@ -120,8 +120,12 @@ class _Growing:
         """The whole answer, checked."""
         if self._total is None:
             return
-        whole = message_chunk_to_message(self._total)
-        yield self.parser.invoke(whole)  # type: ignore[arg-type]
+        yield self.parser.invoke(self.whole)
+
+    @property
+    def whole(self) -> AIMessage:
+        """The message that the chunks add up to."""
+        return message_chunk_to_message(self._total)  # type: ignore[return-value]
 
 
 def answer_in(message: AIMessage, schema: StructuredSchema, method: str) -> Any:
@@ -145,7 +149,7 @@ def answer_in(message: AIMessage, schema: StructuredSchema, method: str) -> Any:
                     f"The answer is not the JSON of a {schema.name}: {broken['error']}", llm_output=broken["args"]
                 )
     elif message.text.strip():
-        return schema.parse_text(message.text)
+        return schema.parse_text(message.text, around=method == "json_mode")
     raise _no_answer(message, schema, method)
 
 

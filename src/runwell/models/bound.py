@@ -101,6 +101,7 @@ class BoundModel(Runnable[Any, AIMessage]):
         method: Literal["json_schema", "function_calling", "json_mode"] | None = None,
         include_raw: bool = False,
         strict: bool | None = None,
+        retries: int = 0,
         **kwargs: Any,
     ) -> Runnable[Any, Any]:
         """As on the model, with the bound tools kept: the model is sent both, and may call a tool before it answers.
@@ -123,7 +124,14 @@ class BoundModel(Runnable[Any, AIMessage]):
             )
         read = StructuredSchema(schema)
         asked = getattr(self, f"_ask_by_{method}")(read, strict)
-        return self.bind(**asked, **kwargs) | AnswerParser(read, method, include_raw)
+        if type(retries) is not int or retries < 0:
+            raise InvalidInput(f"retries={retries!r}: how many times to ask again, 0 or more.")
+        asking, parser = self.bind(**asked, **kwargs), AnswerParser(read, method, include_raw)
+        if not retries:
+            return asking | parser
+        from runwell.models.asking_again import AskingAgain
+
+        return AskingAgain(asking, parser, retries)
 
     def _ask_by_json_schema(self, read: StructuredSchema, strict: bool | None) -> dict[str, Any]:
         schema, strict = self._dialect(read, strict)

@@ -301,6 +301,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         method: Literal["json_schema", "function_calling", "json_mode"] | None = None,
         include_raw: bool = False,
         strict: bool | None = None,
+        retries: int = 0,
         **kwargs: Any,
     ) -> Runnable[Any, Any]:
         """A runnable that answers in the shape of `schema`: a pydantic model, dataclass, TypedDict, JSON schema dict,
@@ -310,10 +311,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         of a tool made from it), "json_mode" (valid JSON; you say the shape in the prompt). By default json_schema if
         the model's profile says it can, otherwise function_calling. `strict=None` is strict where the schema allows.
 
+        An answer that does not fit is asked for again up to `retries` times, with what is wrong with it.
+
         With `include_raw` the result is `{"raw": message, "parsed": value or None, "parsing_error": error or None}`;
         without, an answer that does not fit raises OutputParserException.
         """
-        return self.bind(**kwargs).with_structured_output(schema, method=method, include_raw=include_raw, strict=strict)
+        return self.bind(**kwargs).with_structured_output(
+            schema, method=method, include_raw=include_raw, strict=strict, retries=retries
+        )
 
     def with_max_retries(self, retries: int) -> BaseChatModel:
         """This model with another number of retries."""

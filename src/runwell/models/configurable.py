@@ -7,7 +7,6 @@ from typing import Any, Literal, cast
 
 from runwell.errors import InvalidConfig, InvalidInput, UnknownModel, nearest
 from runwell.messages.message import AIMessage
-from runwell.models.init import init_chat_model
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.configurable import DynamicRunnable, Kept, frozen
 from runwell.runnables.configurable_spec import ConfigurableFieldSpec
@@ -23,13 +22,14 @@ _DERIVE = frozenset({"bind", "bind_tools", "with_max_retries", "with_structured_
 class ConfigurableModel(DynamicRunnable[Any, AIMessage]):
     """What `init_chat_model` gives where the model is chosen at call time.
 
-    `defaults` are arguments of `init_chat_model`; the config of a call may set those in `fields` ("any": all) under
-    `configurable`, each with `prefix_` before its name if there is a prefix. Models that were made are kept. What is
-    asked of it before (`bind_tools`, `with_structured_output`, ...) is done to whichever model is chosen.
+    `make` is `init_chat_model` and `defaults` are arguments of it; the config of a call may set those in `fields`
+    ("any": all) under `configurable`, each with `prefix_` before its name if there is a prefix. Models that were made
+    are kept. What is asked of it before (`bind_tools`, `with_structured_output`, ...) is done to whichever is chosen.
     """
 
     def __init__(
         self,
+        make: Callable[..., Any],
         defaults: Mapping[str, Any],
         fields: Literal["any"] | Sequence[str],
         prefix: str = "",
@@ -39,6 +39,7 @@ class ConfigurableModel(DynamicRunnable[Any, AIMessage]):
         self.name = None
         self._own_config = None
         self.streams_snapshots = False
+        self._make = make
         self.defaults = dict(defaults)
         self.fields: Literal["any"] | tuple[str, ...] = "any" if fields == "any" else tuple(fields)
         self.prefix = prefix
@@ -85,7 +86,7 @@ class ConfigurableModel(DynamicRunnable[Any, AIMessage]):
                 hint=f'Choose one: invoke(..., {{"configurable": {{"{where}": "openai:gpt-5.5"}}}}).',
             )
         key = tuple((name, frozen(value)) for name, value in sorted(given.items()))
-        model = self._models.get(key, lambda: init_chat_model(**given))
+        model = self._models.get(key, lambda: self._make(**given))
         if not self.steps:
             return cast("Runnable[Any, AIMessage]", model)
         # the model is kept beside what was made of it, so its id cannot be another's meanwhile
@@ -104,7 +105,7 @@ class ConfigurableModel(DynamicRunnable[Any, AIMessage]):
 
     def _then(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConfigurableModel:
         step = (name, args, kwargs)
-        then = ConfigurableModel(self.defaults, self.fields, self.prefix, (*self.steps, step), self._models)
+        then = ConfigurableModel(self._make, self.defaults, self.fields, self.prefix, (*self.steps, step), self._models)
         if self.defaults.get("model"):
             then._settled({})  # what the default model cannot do is said now
         return then
@@ -142,7 +143,10 @@ _OTHERS = ("thread_id", "checkpoint", "__", "session_id")
 
 
 def configurable_model(
-    given: Mapping[str, Any], fields: Literal["any"] | Sequence[str] | None, prefix: str | None
+    make: Callable[..., Any],
+    given: Mapping[str, Any],
+    fields: Literal["any"] | Sequence[str] | None,
+    prefix: str | None,
 ) -> ConfigurableModel:
     """The model for `init_chat_model(..., configurable_fields=fields, config_prefix=prefix)`."""
     if fields is None:
@@ -156,7 +160,7 @@ def configurable_model(
     prefix = prefix or ""
     if not isinstance(prefix, str):
         raise InvalidInput(f"config_prefix={prefix!r} is no text.")
-    made = ConfigurableModel(given, fields, prefix.removesuffix("_"))
+    made = ConfigurableModel(make, given, fields, prefix.removesuffix("_"))
     if given.get("model"):
         made._settled({})  # a default that cannot be made is said now
     return made

@@ -184,7 +184,7 @@ def init_chat_model(
             )
         given = {"model": model or None, "model_provider": model_provider, **kwargs}
         given = {name: value for name, value in given.items() if value is not None}
-        return configurable_model(given, configurable_fields, config_prefix)
+        return configurable_model(init_chat_model, given, configurable_fields, config_prefix)
     if type(model) is not str or not model.strip():
         raise UnknownModel(f"A model is named by a string like 'openai:gpt-5.5'; got {model!r}.")
     if model_provider is not None:

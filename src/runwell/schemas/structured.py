@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -69,14 +70,18 @@ class StructuredSchema:
             value = value["value"]
         return self._validate(self, value)
 
-    def parse_text(self, text: str) -> Any:
-        """As `parse`, from the model's text: JSON, alone or in one code fence."""
+    def parse_text(self, text: str, *, around: bool = False) -> Any:
+        """As `parse`, from the model's text: JSON, alone or in one code fence; with `around`, other text may stand
+        before and after it."""
         from pydantic_core import from_json
 
         fenced = _FENCE.match(text)
         try:
             value = from_json(fenced[1] if fenced else text)
         except ValueError as error:
+            found = _object_in(text) if around else None
+            if found is not None:
+                return self.parse(found)
             raise OutputParserException(
                 f"The answer is not the JSON of a {self.name}: {error}.",
                 llm_output=text,
@@ -89,6 +94,23 @@ class StructuredSchema:
 
         text = to_json(value, serialize_unknown=True).decode()
         return OutputParserException(f"The answer does not fit {self.name}: {problem}.", llm_output=text)
+
+
+def _object_in(text: str) -> Any:
+    """The only JSON object in a text; None where there is none, or several that differ."""
+    decoder = json.JSONDecoder(strict=False)
+    found: list[Any] = []
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except ValueError:
+            end = start + 1
+        else:
+            if value not in found:
+                found.append(value)
+        start = text.find("{", end)
+    return found[0] if len(found) == 1 else None
 
 
 def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
