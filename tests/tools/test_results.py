@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from runwell.tools import ToolError, tool
 from runwell.tools.result import to_content
 
 
@@ -126,3 +127,25 @@ def test_json_values_come_back_as_they_were(value: Any) -> None:
 )
 def test_nothing_a_tool_returns_raises(value: type | Callable[..., Any] | Any) -> None:
     assert isinstance(to_content(value), str)
+
+
+HALF = "name\ud800 é"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [HALF, {"name": HALF}, [HALF, "b"], [{"type": "text", "text": HALF}], HALF.encode("utf-8", "surrogatepass")],
+    ids=["text", "dict", "texts", "block", "bytes"],
+)
+def test_half_a_character_is_spelled_out_so_that_the_history_can_be_sent(result: Any) -> None:
+    @tool(description="d")
+    def look(fail: bool = False) -> Any:
+        if fail:
+            raise ToolError(HALF)
+        return result
+
+    answer = look.invoke({"type": "tool_call", "name": "look", "args": {}, "id": "1"})
+    json.dumps(answer.content, ensure_ascii=False).encode()
+    told = look.model_copy(update={"handle_tool_error": True})
+    failed = told.invoke({"type": "tool_call", "name": "look", "args": {"fail": True}, "id": "1"})
+    assert failed.text == "name\\ud800 é"

@@ -167,7 +167,7 @@ def memory_tools(
     that nobody reads what is another's. A run without a store is refused when it starts.
     """
     place = MemoryNamespace(namespace)
-    if not isinstance(limit, int) or limit < 1:
+    if limit.__class__ is not int or limit < 1:
         raise InvalidInput(f"memory_tools got limit={limit!r}.", hint="How many memories a search shows: at least 1.")
     return [remember_tool(place), _search(place, limit), _forget(place)]
 

@@ -12,6 +12,7 @@ from runwell.errors import BudgetExceeded, NodeTimeoutError, OutsideError, ToolA
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.tools.base_tool import BaseTool
+from runwell.tools.result import sendable
 
 __all__ = ["answer_to", "is_outside", "over_budget", "record_failure"]
 
@@ -76,4 +77,4 @@ def _said(error: Exception) -> str:
 
 
 def _message(text: str, call: Mapping[str, Any]) -> ToolMessage:
-    return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error")
+    return ToolMessage(sendable(text), tool_call_id=call["id"], name=call["name"], status="error")

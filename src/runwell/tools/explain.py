@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runwell.schemas.json_schema import resolve_pointer
+from runwell.tools.result import sendable
 
 __all__ = ["Problem", "at_path", "expected", "message", "shorten", "written"]
 
@@ -37,7 +38,7 @@ def message(tool: str, problems: Iterable[Problem]) -> str:
     text = "\n".join(
         [f"The arguments for the tool {tool!r} do not fit:", *shown, "Correct them and call the tool again."]
     )
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()  # half characters spelled out
+    return sendable(text)
 
 
 def written(path: Sequence[str | int]) -> str:

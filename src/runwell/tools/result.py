@@ -6,7 +6,7 @@ import dataclasses
 from enum import Enum
 from typing import Any
 
-__all__ = ["TOOL_MESSAGE_BLOCK_TYPES", "is_content_block", "to_content", "to_text"]
+__all__ = ["TOOL_MESSAGE_BLOCK_TYPES", "is_content_block", "sendable", "to_content", "to_text"]
 
 _SOURCES = ("url", "base64", "data", "file_id", "id", "source")
 _BLOCKS: dict[str, tuple[str, ...]] = {
@@ -43,10 +43,33 @@ def to_content(value: Any) -> str | list[str | dict[str, Any]]:
     Anything else is written as JSON, and what has no JSON form as `str()` writes it.
     """
     if type(value) is str:
-        return value
+        return sendable(value)
     if isinstance(value, list) and value and all(isinstance(each, str) or is_content_block(each) for each in value):
-        return [{"type": "text", "text": to_text(each)} if isinstance(each, str) else each for each in value]
-    return to_text(value)
+        return [_block(each) for each in value]
+    return sendable(to_text(value))
+
+
+def _block(each: Any) -> Any:
+    if isinstance(each, str):
+        return {"type": "text", "text": sendable(to_text(each))}
+    text = each.get("text")
+    if isinstance(text, str) and text is not (sent := sendable(text)):
+        return {**each, "text": sent}
+    return each
+
+
+def sendable(text: str) -> str:
+    """The same text, half characters in it (lone surrogates, as in odd names of files) spelled out: `\\ud800`.
+
+    No provider can be sent a text with one, and a history that holds it could never be sent again.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def to_text(value: Any) -> str:
