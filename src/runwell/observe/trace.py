@@ -32,8 +32,9 @@ class JsonlTrace:
     Lines: `event` (start, end, error, retry, decision, custom), `time` (seconds since the epoch), `run_id`,
     `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. A message is
     written once in a run and the runs inside it; where a list has it again, `{"again": 97, "to": id}` stands for so
-    many of them, up to the one with that id. So a trace grows with what is said, not with its square. The file is
-    readable by its owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
+    many of them, up to the one with that id. So a trace grows with what is said, not with its square. A line is on the
+    file before the run goes on: that of a process that was killed ends with what it was at. The file is readable by its
+    owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
     """
 
     raise_error = False
@@ -52,30 +53,25 @@ class JsonlTrace:
 
     def handle(self, event: Event) -> None:
         """Write a line."""
-        kind = type(event)
-        describe = _LINES.get(kind)
-        if describe is None:
+        line = _LINES.get(type(event))
+        if line is None:
             return
-        run = event.run
+        name, describe, ends = line
+        run, runs = event.run, self._runs
         with self._lock:  # the order of lines is the order in which messages are first written
             if self._file.closed:
                 return
-            if kind is RunEnded or kind is RunFailed:
-                told = self._runs.pop(run, None) or self._of(run)
-            else:
-                told = self._runs.get(run) or self._of(run)
-                if kind is RunStarted:
-                    self._runs[run] = told
+            told = runs.get(run)
+            if told is None:
+                told = _Told(run, runs.get(run.parent) if run.parent is not None else None, self.redact)
+                if describe is _started:
+                    runs[run] = told
+            elif ends:
+                del runs[run]
             rest: dict[str, Any] = {}
             describe(event, rest, told)
-            micros = int(event.time * 1e6)  # as whole numbers: they are quicker to write than a rounded float
-            time = micros // 1_000_000, micros % 1_000_000
-            self._file.write(
-                b'{"event":"%b","time":%d.%06d,%b,%b\n' % (_NAMES[kind], *time, told.head, _json(rest)[1:])
-            )
-
-    def _of(self, run: RunContext) -> _Told:
-        return _Told(run, self._runs.get(run.parent) if run.parent is not None else None, self.redact)
+            time = divmod(int(event.time * 1e6), 1_000_000)  # whole numbers are quicker to write than a rounded float
+            self._file.write(b'{"event":"%b","time":%d.%06d,%b,%b\n' % (name, *time, told.head, _json(rest)[1:]))
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -274,19 +270,12 @@ def _decision(event: Decision, line: dict[str, Any], told: _Told) -> None:
     line["holder"] = event.holder
 
 
-_LINES: dict[type, Callable[[Any, dict[str, Any], _Told], None]] = {
-    Custom: _custom,
-    Decision: _decision,
-    Retried: _retried,
-    RunEnded: _ended,
-    RunFailed: _failed,
-    RunStarted: _started,
+_LINES: dict[type, tuple[bytes, Callable[[Any, dict[str, Any], _Told], None], bool]] = {
+    Custom: (b"custom", _custom, False),
+    Decision: (b"decision", _decision, False),
+    Retried: (b"retry", _retried, False),
+    RunEnded: (b"end", _ended, True),
+    RunFailed: (b"error", _failed, True),
+    RunStarted: (b"start", _started, False),
 }
-_NAMES = {
-    Custom: b"custom",
-    Decision: b"decision",
-    Retried: b"retry",
-    RunEnded: b"end",
-    RunFailed: b"error",
-    RunStarted: b"start",
-}
+"""A line's name, what fills it, and whether it is its run's last."""
