@@ -156,6 +156,9 @@ def test_tokens_of_ones_own_and_names_of_ones_own() -> None:
         ({"keys": {"ada": ADA, "bob": ADA}}, "'ada' and 'bob' have the same key"),
         ({"keys": {"ada": ADA}, "token_verifier": KeyVerifier({"ada": ADA})}, "exclude each other"),
         ({"allow_hosts": "mcp.example"}, "one text"),
+        ({"auth": object()}, "nothing checks them"),
+        ({"http": False, "keys": {"ada": ADA}}, "over HTTP only"),
+        ({"http": False, "anyone": True}, "over HTTP only"),
     ],
 )
 def test_a_reach_that_is_not_meant_is_refused(options: Any, said: str) -> None:
@@ -165,7 +168,7 @@ def test_a_reach_that_is_not_meant_is_refused(options: Any, said: str) -> None:
         return a
 
     with pytest.raises(InvalidConfig, match=said):
-        serve(add, http=True, port=free_port(), **options)
+        serve(add, **{"http": True, "port": free_port(), **options})
 
 
 @pytest.mark.integration

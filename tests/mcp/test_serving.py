@@ -538,3 +538,53 @@ def test_a_port_that_is_taken_is_told() -> None:
     for wrong in (99_999, -1):
         with pytest.raises(InvalidConfig, match=f"port={wrong}"):
             serve(weather, http=True, port=wrong)
+
+
+@MODES
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_call_that_the_client_gives_up_stops_the_work(mode: str, kept: bool) -> None:
+    """Of a tool nothing is left; an agent's conversation goes on where it was when it is called again."""
+    events: list[str] = []
+
+    @tool
+    async def wait() -> str:
+        """Wait until it is given up, the first time."""
+        events.append("begun")
+        if len(events) > 1:
+            return "done"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("given up")
+        return ""
+
+    class Waiter(FakeChatModel):
+        def _reply(self, request: Any) -> AIMessage:
+            last = request.messages[-1]
+            return AIMessage(last.content) if last.type == "tool" else AIMessage("", tool_calls=[tool_call("wait")])
+
+    saver = InMemorySaver()
+    part = create_agent(Waiter(responses=[]), [wait], name="waiter") if kept else wait
+    server = as_mcp_server(part, saver=saver)
+
+    async def main() -> Any:
+        async with Client(server, mode=mode) as client:
+            given = {"task": "go", "thread_id": "t"} if kept else {}
+            task = asyncio.create_task(client.call_tool("waiter" if kept else "wait", given))
+            while "begun" not in events:
+                await asyncio.sleep(0.005)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            while "given up" not in events:
+                await asyncio.sleep(0.005)
+            if kept:
+                return await client.call_tool("waiter", {"thread_id": "t"})
+            while saver.read_threads():
+                await asyncio.sleep(0.005)
+            return None
+
+    done = asyncio.run(asyncio.wait_for(main(), 20))
+    assert events == (["begun", "given up", "begun"] if kept else ["begun", "given up"])
+    if kept:
+        assert done.content[0].text == "done"

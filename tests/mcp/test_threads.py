@@ -332,6 +332,24 @@ def test_d22_a_pause_of_ours_waits_for_a_pause_of_theirs_past_both_processes(run
     assert waiting == []
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "postgresql"])
+def test_conversations_are_kept_where_the_command_is_told(
+    kind: str, counter: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    from runwell.cli.savers import saver_of
+
+    if kind == "sqlite":
+        text = f"sqlite:{tmp_path / 'runs.db'}"
+    else:
+        url = request.getfixturevalue("postgres_url")
+        text = url if kind == "postgresql" else f"postgres:{url}"
+    for answer in ("1 messages", "3 messages"):
+        with saver_of(text) as saver:
+            server = as_mcp_server(counter, saver=saver)
+            assert texts(call(server, "counter", {"task": "a", "thread_id": "t"})) == [answer]
+
+
 def test_the_command_refuses_what_names_no_saver() -> None:
     from runwell.cli.savers import saver_of
 

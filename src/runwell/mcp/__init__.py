@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from runwell.errors import MCPConnectionError, MCPToolChanged, MCPToolError
     from runwell.mcp.adapter import MCPAdapter, as_langchain_tool
     from runwell.mcp.client import MCPClient
+    from runwell.mcp.keys import read_keys
     from runwell.mcp.many import MultiServerMCPClient
     from runwell.mcp.middleware import MCPToolsMiddleware
     from runwell.mcp.over_http import as_http_app
@@ -33,6 +34,7 @@ _HOME = {
     "as_http_app": "runwell.mcp.over_http",
     "as_langchain_tool": "runwell.mcp.adapter",
     "as_mcp_server": "runwell.mcp.serving",
+    "read_keys": "runwell.mcp.keys",
     "serve": "runwell.mcp.serving",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "as_http_app",
     "as_langchain_tool",
     "as_mcp_server",
+    "read_keys",
     "serve",
 ]
 

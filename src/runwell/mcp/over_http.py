@@ -49,6 +49,12 @@ def as_http_app(
             raise InvalidConfig(f"{option}={given!r} is one text.", hint=f"Give a list: {option}=[{given!r}].")
     if keys is not None:
         token_verifier = KeyVerifier(keys)
+    if token_verifier is None and options.get("auth_server_provider") is not None:
+        from mcp.server.auth.provider import ProviderTokenVerifier
+
+        token_verifier = ProviderTokenVerifier(options["auth_server_provider"])
+    if auth is not None and token_verifier is None:  # the SDK would let everyone in
+        raise InvalidConfig("auth= says who gives out tokens, and nothing checks them.", hint="Give token_verifier=.")
     if token_verifier is not None and auth is None:  # the SDK asks for an issuer, and tells it to nobody
         auth = AuthSettings.model_validate({"issuer_url": f"http://{_LOCAL[0]}", "resource_server_url": None})
     names = [*_LOCAL, *(() if _is_any(host) else (_bracketed(host),)), *allow_hosts]

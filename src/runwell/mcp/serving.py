@@ -124,6 +124,8 @@ def serve(
     SDK, say who may call; see `as_http_app`, which makes the application alone. It listens on this machine, unless
     `host` says otherwise: then it asks for keys, or for `anyone=True`.
     """
+    if not http and (keys is not None or token_verifier or auth or allow_hosts or allow_origins or anyone):
+        raise InvalidConfig("Who may call is asked over HTTP only.", hint="Pass http=True.")
     server = as_mcp_server(*parts, name=name, **options)
     if not http:
         serve_stdio(server)
