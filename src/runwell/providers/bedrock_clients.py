@@ -8,7 +8,7 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-from runwell.errors import MissingApiKey
+from runwell.errors import InvalidConfig, MissingApiKey
 from runwell.providers.clients import Clients
 
 __all__ = ["BedrockClients", "Secrets"]
@@ -49,6 +49,17 @@ class BedrockClients(Clients):
 
 
 def _made(model: Any, timeout: Any) -> Any:
+    """A client; InvalidConfig for an account or a region that AWS's SDK cannot make one of."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return _client(model, timeout)
+    except BotoCoreError as error:
+        hint = "Profiles stand in ~/.aws/config and ~/.aws/credentials; a region looks like eu-central-1."
+        raise InvalidConfig(f"AWS's SDK has no client for {type(model).__name__}: {error}.", hint=hint) from None
+
+
+def _client(model: Any, timeout: Any) -> Any:
     from botocore import UNSIGNED
     from botocore.config import Config
     from botocore.session import Session

@@ -145,6 +145,15 @@ def test_the_region_gives_the_address(wire: WireServer, monkeypatch: pytest.Monk
     assert ChatBedrockConverse(model="m", api_key="k", base_url="env").base_url == "http://127.0.0.1:9"
 
 
+@pytest.mark.parametrize(
+    "given", [{"credentials_profile_name": "nobody"}, {"region_name": "eu central 1", "api_key": "k"}]
+)
+def test_what_awss_sdk_refuses_is_told_in_our_words(wire: WireServer, given: dict[str, Any], colour: Colour) -> None:
+    model = ChatBedrockConverse(**{"model": "m", "region_name": "us-east-1", "base_url": wire.base_url, **given})
+    with pytest.raises(InvalidConfig, match=r"nobody|eu central 1"):
+        colour.invoke(model, "Hi")
+
+
 def test_half_an_account_is_refused() -> None:
     with pytest.raises(InvalidInput, match="go together"):
         ChatBedrockConverse(model="m", region_name="us-east-1", aws_access_key_id="AKIA")
