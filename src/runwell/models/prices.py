@@ -14,7 +14,7 @@ from runwell.schemas.arguments import check_fields
 
 __all__ = ["Price", "Prices", "cost_of", "has_price", "price_of", "price_table"]
 
-FREE = frozenset({"local", "ollama"})
+FREE = frozenset({"llamacpp", "lmstudio", "local", "ollama"})
 """Providers whose models run on the program's own machines."""
 _TABLE_NAMES = {
     "azure_openai": "azure",
