@@ -9,7 +9,7 @@ from typing import Any
 from runwell.errors import InvalidConfig
 from runwell.models.tool_choice import tool_choice_for
 
-__all__ = ["Request", "body_of", "server_tool"]
+__all__ = ["Request", "body_of", "shared_tools"]
 
 _TOP = frozenset(
     {"safetySettings", "cachedContent", "labels", "serviceTier", "store", "toolConfig", "modelArmorConfig"}
@@ -116,17 +116,45 @@ def _json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def server_tool(tool: Any) -> Any:
-    """A tool that Google runs in the form that all models share (a dict with its `type`); any other as it is."""
+def shared_tools(tool: Any) -> list[Any]:
+    """A tool in the forms that all models share: what Google runs as dicts with their `type`, functions in its own form as
+    definitions. Any other as it is."""
     dump = getattr(tool, "model_dump", None)
     if dump is not None and type(tool).__module__.startswith("google.genai"):
         tool = dump(mode="json", exclude_none=True)
-    if isinstance(tool, Mapping) and len(tool) == 1:
-        [(name, settings)] = tool.items()
-        kind = re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", str(name))
-        if kind in _SERVER_TOOLS and isinstance(settings, Mapping):
-            return {"type": kind, **settings}
-    return tool
+    if not isinstance(tool, Mapping) or not tool or "type" in tool:
+        return [tool]
+    found: list[Any] = []
+    for name, said in tool.items():
+        kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", str(name))
+        if kind == "function_declarations":
+            found += map(_function, said)
+        elif kind in _SERVER_TOOLS and isinstance(said, Mapping):
+            found.append({"type": kind, **said})
+        else:
+            return [tool]
+    return found
+
+
+def _function(declared: Any) -> dict[str, Any]:
+    dump = getattr(declared, "model_dump", None)
+    said = dict(dump(mode="json", exclude_none=True) if dump is not None else declared)
+    schema = said.get("parameters_json_schema") or said.get("parametersJsonSchema") or _lowered(said.get("parameters"))
+    function = {"name": said.get("name"), "description": said.get("description", "")}
+    return {"type": "function", "function": {**function, "parameters": schema or {"type": "object", "properties": {}}}}
+
+
+def _lowered(schema: Any) -> Any:
+    """A schema in Google's older form, whose types are in capitals, as JSON schema."""
+    if isinstance(schema, list):
+        return [_lowered(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    lowered = {key: _lowered(value) for key, value in schema.items() if key != "nullable"}
+    kind = lowered.get("type")
+    if isinstance(kind, str):
+        lowered["type"] = [kind.lower(), "null"] if schema.get("nullable") else kind.lower()
+    return lowered
 
 
 class Request:
@@ -156,7 +184,7 @@ class Request:
             return
         from runwell.schemas.dialects import convert_to_gemini_tool, function_definition
 
-        definitions = [function_definition(server_tool(tool)) for tool in tools]
+        definitions = [function_definition(each) for tool in tools for each in shared_tools(tool)]
         functions = [each for each in definitions if each.get("type") == "function"]
         own = [each for each in definitions if each.get("type") != "function"]
         sent: list[dict[str, Any]] = []

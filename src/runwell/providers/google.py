@@ -11,7 +11,7 @@ from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.google_answer import ChunkReader, message_from_wire
 from runwell.models.google_errors import google_error
-from runwell.models.google_request import Request, body_of, server_tool
+from runwell.models.google_request import Request, body_of, shared_tools
 from runwell.models.google_wire import messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
@@ -192,7 +192,9 @@ class ChatGoogleGenerativeAI(GoogleAccount):
     def _tool_kwargs(
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None
     ) -> dict[str, Any]:
-        return super()._tool_kwargs([server_tool(tool) for tool in tools], tool_choice, strict, parallel_tool_calls)
+        return super()._tool_kwargs(
+            [each for tool in tools for each in shared_tools(tool)], tool_choice, strict, parallel_tool_calls
+        )
 
     def _post(self, client: Any, request: Request) -> list[Any]:
         """The parts of an answer: one, but where it is long."""

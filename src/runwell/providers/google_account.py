@@ -104,7 +104,7 @@ class GoogleAccount(VendorModel):
 
     def _translated(self, error: Exception) -> Exception:
         """Our error for the SDK's, or for its HTTP client's, which it lets through."""
-        from google.auth.exceptions import GoogleAuthError
+        from google.auth.exceptions import GoogleAuthError, TransportError
         from google.genai.errors import APIError, UnknownApiResponseError
 
         who = self.base_url or ""
@@ -121,6 +121,8 @@ class GoogleAccount(VendorModel):
             return google_error(error.code, error.details, headers=headers, text=text, who=who)
         if isinstance(error, UnknownApiResponseError):
             return self._unreadable("a stream event that is no JSON", error)
+        if isinstance(error, TransportError) or (isinstance(error, GoogleAuthError) and error.retryable):
+            return ModelConnectionError(f"Google was not reached for a token for {who}: {error}.")
         if isinstance(error, GoogleAuthError):
             return ModelAuthenticationError(
                 f"Google gave no token for {who}: {error}.", hint="Pass credentials=, or see to the machine's own."

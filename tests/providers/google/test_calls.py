@@ -316,8 +316,18 @@ def test_tools_of_the_sdks_own_types(wire: Any, model: Any) -> None:
     from google.genai import types
 
     wire.parts({"text": "Yes."})
-    model().bind_tools([types.Tool(google_search=types.GoogleSearch()), add]).invoke("Hi")
-    assert [list(tool) for tool in wire.last["body"]["tools"]] == [["functionDeclarations"], ["googleSearch"]]
+    schema = types.Schema(type="OBJECT", properties={"n": types.Schema(type="INTEGER", nullable=True)}, required=["n"])
+    mine = types.FunctionDeclaration(name="square", description="Square it.", parameters=schema)
+    both = types.Tool(google_search=types.GoogleSearch(), function_declarations=[mine])
+    plain = {"function_declarations": [{"name": "now", "description": "The time."}]}
+    model().bind_tools([both, add, plain], tool_choice="square").invoke("Hi")
+    functions, search = wire.last["body"]["tools"]
+    assert search == {"googleSearch": {}}
+    square, *others = functions["functionDeclarations"]
+    assert [each["name"] for each in others] == ["add", "now"]
+    assert square["description"] == "Square it."
+    assert square["parametersJsonSchema"]["properties"] == {"n": {"type": ["integer", "null"]}}
+    assert wire.last["body"]["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"] == ["square"]
 
 
 # -- choices, formats, settings

@@ -8,6 +8,7 @@ import pytest
 
 from runwell import init_chat_model
 from runwell.errors import InvalidConfig, MissingApiKey, ModelAuthenticationError
+from runwell.models.retry import RetryPolicy
 from runwell.providers.google import ChatGoogleGenerativeAI, ChatVertexAI
 
 TOKEN = "ya29.test-token-0123456789"
@@ -29,13 +30,15 @@ def credentials(token: str | None = TOKEN) -> Any:
     return made
 
 
+class Quick(ChatGoogleGenerativeAI):
+    retry_policy = RetryPolicy(first_s=0.001)
+
+
 @pytest.fixture
 def cloud(wire: Any) -> Any:
     def make(**given: Any) -> ChatGoogleGenerativeAI:
         account = {"project": "p1", "location": "us-central1", "credentials": credentials()}
-        return ChatGoogleGenerativeAI(
-            **{"model": "gemini-3-flash", "vertexai": True, "base_url": wire.base_url, **account, **given}
-        )
+        return Quick(**{"model": "gemini-3-flash", "vertexai": True, "base_url": wire.base_url, **account, **given})
 
     return make
 
@@ -84,6 +87,27 @@ def test_who_pays_is_told_where_the_credentials_say_so(wire: Any, cloud: Any, ca
     wire.parts({"text": "Hello."})
     call(cloud(credentials=mine), "Hi")
     assert wire.last["headers"]["x-goog-user-project"] == "billing"
+
+
+def test_a_token_that_cannot_be_got_now_is_tried_for_again(wire: Any, cloud: Any, call: Any) -> None:
+    from google.auth.exceptions import RefreshError, TransportError
+
+    mine = credentials(None)
+    refresh, failures = mine.refresh, [TransportError("unreachable"), RefreshError("busy", retryable=True)]
+
+    def fail_first(request: Any) -> None:
+        if failures:
+            raise failures.pop()
+        refresh(request)
+
+    mine.refresh = fail_first
+    model = cloud(credentials=mine)
+    wire.parts({"text": "Hello."})
+    assert call(model, "Hi").text == "Hello."
+    mine.token, failures[:] = None, [RefreshError("revoked")]
+    with pytest.raises(ModelAuthenticationError, match="revoked"):
+        call(model, "Hi")
+    assert failures == []
 
 
 def test_no_credentials_at_all(wire: Any, cloud: Any, call: Any) -> None:
