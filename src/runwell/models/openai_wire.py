@@ -96,7 +96,7 @@ def _other_role(message: BaseMessage, index: int) -> str:
 
 def _said(message: BaseMessage, role: str) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": role, "content": _parts(message.content)}
-    if role == "system" and message.additional_kwargs.get("role") == "developer":
+    if role == "system" and message.additional_kwargs.get("openai_role") == "developer":
         wire["role"] = "developer"
     if message.name is not None:
         wire["name"] = message.name

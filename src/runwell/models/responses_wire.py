@@ -54,7 +54,7 @@ def messages_to_input(messages: Sequence[BaseMessage], provider: str = "", store
         elif role == "assistant":
             wire += _answer(message, provider, stored)
         else:
-            if role == "system" and message.additional_kwargs.get("role") == "developer":
+            if role == "system" and message.additional_kwargs.get("openai_role") == "developer":
                 role = "developer"
             wire.append({"role": role, "content": _said(message.content)})
     return wire
@@ -267,7 +267,7 @@ def messages_from_input(wire: Sequence[Mapping[str, Any]]) -> list[BaseMessage]:
             if item["role"] == "user":
                 messages.append(HumanMessage(said))
             else:
-                extra = {"role": "developer"} if item["role"] == "developer" else None
+                extra = {"openai_role": "developer"} if item["role"] == "developer" else None
                 messages.append(SystemMessage(said, additional_kwargs=extra))
         else:
             answer.append(item)

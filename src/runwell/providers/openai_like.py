@@ -74,8 +74,10 @@ class OpenAILike(ChatOpenAI):
         wire = super()._wire(messages)
         if self.wants_thoughts != "never":
             self._add_thoughts(messages, [each for each in wire if each["role"] == "assistant"])
-        if not self.takes_names:
-            for each in wire:
+        for each in wire:
+            if each["role"] == "developer":  # OpenAI's own word
+                each["role"] = "system"
+            if not self.takes_names:
                 each.pop("name", None)
         return wire
 

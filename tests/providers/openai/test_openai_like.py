@@ -161,6 +161,14 @@ def test_openai_itself_is_sent_nothing_it_would_refuse(wire: WireServer) -> None
     assert "reasoning_content" not in str(wire.last["body"])
 
 
+def test_a_developers_message_is_one_of_the_system_elsewhere(wire: WireServer) -> None:
+    given = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    for model, role in ((ChatOpenAI, "developer"), (ChatDeepSeek, "system")):
+        wire.say("Yes.")
+        model(model="m", api_key="k", base_url=wire.base_url).invoke(given)
+        assert wire.last["body"]["messages"][0] == {"role": role, "content": "Be brief."}
+
+
 def test_what_groq_refuses(wire: WireServer, colour: Colour) -> None:
     with pytest.raises(UnsupportedByProvider, match="logprobs"):
         ChatGroq(model="m", api_key="k", logprobs=True)

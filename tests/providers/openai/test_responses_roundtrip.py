@@ -146,7 +146,7 @@ def answers(draw: Any, first_id: int) -> AIMessage:
 def conversations(draw: Any) -> list[BaseMessage]:
     messages: list[BaseMessage] = []
     if draw(st.booleans()):
-        role = draw(st.sampled_from([{}, {"role": "developer"}]))
+        role = draw(st.sampled_from([{}, {"openai_role": "developer"}]))
         messages.append(SystemMessage(draw(said), additional_kwargs=role))
     for turn in range(draw(st.integers(1, 3))):
         messages.append(HumanMessage(draw(said)))
