@@ -15,11 +15,14 @@ from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    BlobResourceContents,
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
+    ImageContent,
     InputRequiredResult,
     ListToolsResult,
+    ReadResourceResult,
     ResourceLink,
     TextContent,
     Tool,
@@ -436,3 +439,29 @@ def test_what_is_no_address_no_argument_and_no_file_is_told(tmp_path: Path) -> N
         MCPClient(server, pin=tmp_path)
     with pytest.raises(InvalidConfig, match="no mapping"):
         MultiServerMCPClient([server])
+
+
+def test_what_is_not_base64_or_too_large_is_left_out(run: Any) -> None:
+    """A provider would refuse the whole conversation for it, in every later turn."""
+    pictures = [
+        ImageContent(type="image", data="!!!", mime_type="image/png"),
+        ImageContent(type="image", data="aGVs\nbG8=", mime_type="image/png"),
+    ]
+    blobs = {"a://bad": "!!!", "a://big": "AAAA" * 500, "a://good": "aGVs\nbG8="}
+
+    async def read(ctx: Any, params: Any) -> ReadResourceResult:
+        return ReadResourceResult(contents=[BlobResourceContents(uri=params.uri, blob=blobs[str(params.uri)])])
+
+    server = serving(Tool(name="t", input_schema=OPEN), results={"t": CallToolResult(content=pictures)})
+    with MCPClient(server) as client:
+        assert run.invoke(named(client)["t"], {}) == [
+            {"type": "text", "text": "[image left out: it is not base64]"},
+            {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"},
+        ]
+    with MCPClient(Server("r", on_read_resource=read), limits=MCPLimits(media=1_000)) as client:
+        assert client.read("a://good")[0].as_bytes() == b"hello"
+        with pytest.raises(MCPToolError, match="is not base64"):
+            client.read("a://bad")
+        with pytest.raises(MCPToolError, match="has 1500 bytes; 1000 are taken"):
+            client.read("a://big")
+        assert "left out" in client.context("a://big")[0]["text"]

@@ -445,7 +445,7 @@ def test_halves_of_characters_end_no_server() -> None:
         on_elicitation=lambda question: {"answer": question["message"]},
     ) as client:
         tools = named(client)
-        assert tools["half"].invoke({}) == "a?"
+        assert tools["half"].invoke({}) in ("a?", r"a\ud800")
         assert tools["odd"].invoke(tool_call("odd", city="x")).artifact == {"city": "b?", "degrees": 1}
         assert tools["ask"].invoke({}) == "What??"
 

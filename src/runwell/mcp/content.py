@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from runwell.errors import MCPToolError
@@ -94,6 +95,11 @@ def _media(kind: str, data: str, mime: str, limits: MCPLimits) -> dict[str, Any]
     size = len(data) * 3 // 4
     if size > limits.media:
         return {"type": "text", "text": f"[{kind} of {size} bytes left out: at most {limits.media} are taken]"}
+    data = "".join(data.split())  # some break it into lines
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:  # a model's provider would refuse the whole conversation for it
+        return {"type": "text", "text": f"[{kind} left out: it is not base64]"}
     return {"type": kind, "base64": data, "mime_type": _mime(mime)}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from runwell.documents.document import Blob, Document
+from runwell.errors import MCPToolError
 from runwell.mcp.text import MCPLimits, bounded, clean
 
 __all__ = ["MCPResource", "as_documents"]
@@ -37,8 +38,24 @@ class MCPResource:
         )
 
 
+def _bytes(contents: Any, server: str, limits: MCPLimits) -> bytes:
+    size = len(contents.blob) * 3 // 4
+    if size > limits.media:
+        raise MCPToolError(
+            f"Resource {str(contents.uri)!r:.200} of MCP server {server!r} has {size} bytes; {limits.media} are taken.",
+            hint="Raise limits=MCPLimits(media=...) if that is meant.",
+        )
+    try:
+        return base64.b64decode("".join(contents.blob.split()), validate=True)
+    except ValueError as error:
+        raise MCPToolError(f"Resource {str(contents.uri)!r:.200} of MCP server {server!r} is not base64.") from error
+
+
 def as_documents(contents: Sequence[Any], server: str, limits: MCPLimits) -> list[Document | Blob]:
-    """Contents of resources: texts as documents, bytes as blobs. A text is bounded as a tool's result is."""
+    """Contents of resources: texts as documents, bytes as blobs. A text is bounded as a tool's result is.
+
+    Raises MCPToolError for bytes beyond the limit, or that are not base64.
+    """
     made: list[Document | Blob] = []
     for each in contents:
         about = {"source": str(each.uri), "server": server}
@@ -49,7 +66,7 @@ def as_documents(contents: Sequence[Any], server: str, limits: MCPLimits) -> lis
         else:
             made.append(
                 Blob(
-                    data=base64.b64decode(each.blob),
+                    data=_bytes(each, server, limits),
                     mimetype=each.mime_type,
                     path=clean(str(each.uri)),
                     metadata=about,
