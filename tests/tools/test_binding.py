@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from runwell.agents import ProviderStrategy, ToolStrategy, create_agent
 from runwell.errors import UnsupportedByProvider
 from runwell.providers.anthropic import ChatAnthropic
 from runwell.providers.cohere import ChatCohere
@@ -123,3 +124,22 @@ def test_a_strict_schema_is_in_the_subset_of_its_provider() -> None:
         "additionalProperties": False,
     }
     assert "minimum" not in str(told("Cohere's strict_tools"))
+
+
+class Answer(BaseModel):
+    near: Near
+
+
+def test_an_answer_that_anthropic_cannot_hold_is_refused_when_bound_and_agents_ask_by_a_tool() -> None:
+    model = STRICT["Anthropic's strict mode"][0]
+    with pytest.raises(
+        UnsupportedByProvider, match="The answer Answer: Anthropic's structured output cannot"
+    ) as caught:
+        model.with_structured_output(Answer, method="json_schema")
+    assert "function_calling" in str(caught.value.hint)
+    (bound,) = model.with_structured_output(Answer).steps[0].kwargs["tools"]
+    assert bound["function"]["name"] == "Answer"
+    assert isinstance(create_agent(model, [], response_format=Answer).setup.response_format, ToolStrategy)
+    assert isinstance(create_agent(model, [], response_format=Plain).setup.response_format, ProviderStrategy)
+    with pytest.raises(UnsupportedByProvider, match="cannot express"):
+        create_agent(model, [], response_format=ProviderStrategy(Answer))

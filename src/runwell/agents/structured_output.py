@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from runwell.errors import GraphError, InvalidInput, StructuredOutputError
+from runwell.errors import GraphError, InvalidInput, StructuredOutputError, UnsupportedByProvider
 
 if TYPE_CHECKING:  # at run time with the first response_format: reading schemas is not small
     from runwell.schemas.structured import StructuredSchema
@@ -152,12 +152,27 @@ ResponseFormat = ToolStrategy[Any] | ProviderStrategy[Any] | AutoStrategy[Any]
 def strategy_of(response_format: Any, model: Any) -> ToolStrategy[Any] | ProviderStrategy[Any] | None:
     """A `response_format=` as a strategy.
 
-    A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools.
+    A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools, and so does a schema that the
+    provider's structured output is known not to take. For a ProviderStrategy with such a one UnsupportedByProvider is
+    raised.
     """
+    if isinstance(response_format, ProviderStrategy):
+        _check_answer(response_format, model)
     if response_format is None or isinstance(response_format, (ToolStrategy, ProviderStrategy)):
         return response_format
     schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
     profile = getattr(model, "profile", None) or {}
     if profile.get("structured_output"):
-        return ProviderStrategy(schema)
+        strategy = ProviderStrategy[Any](schema)
+        try:
+            _check_answer(strategy, model)
+        except UnsupportedByProvider:
+            return ToolStrategy(schema)
+        return strategy
     return ToolStrategy(schema)
+
+
+def _check_answer(strategy: ProviderStrategy[Any], model: Any) -> None:
+    check = getattr(model, "_check_answer", None)
+    if check is not None:
+        check({"name": strategy.shape.name, "schema": strategy.shape.json_schema})

@@ -111,7 +111,8 @@ class BoundModel(Runnable[Any, AIMessage]):
         model = self.bound
         if method is None:
             knows = (model.profile or {}).get("structured_output")
-            method = "json_schema" if knows and "json_schema" in model.structured_methods else "function_calling"
+            held = knows and "json_schema" in model.structured_methods and _takes(model, StructuredSchema(schema))
+            method = "json_schema" if held else "function_calling"
         if method not in ("json_schema", "function_calling", "json_mode"):
             raise InvalidInput(
                 f"method={method!r} is no way to ask for structured output.",
@@ -173,6 +174,15 @@ class BoundModel(Runnable[Any, AIMessage]):
             if strict:
                 raise
             return read.json_schema, False
+
+
+def _takes(model: BaseChatModel, read: StructuredSchema) -> bool:
+    """Whether the provider is not known to refuse the answer's schema."""
+    try:
+        model._check_answer({"name": read.name, "schema": read.json_schema})
+    except UnsupportedByProvider:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

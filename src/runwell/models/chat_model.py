@@ -309,7 +309,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
         `method`: "json_schema" (the provider holds the answer to the schema), "function_calling" (the answer is a call
         of a tool made from it), "json_mode" (valid JSON; you say the shape in the prompt). By default json_schema if
-        the model's profile says it can, otherwise function_calling. `strict=None` is strict where the schema allows.
+        the model's profile says it can and the provider takes the schema, otherwise function_calling. `strict=None` is
+        strict where the schema allows.
 
         An answer that does not fit is asked for again up to `retries` times, with what is wrong with it.
 

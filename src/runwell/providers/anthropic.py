@@ -199,6 +199,9 @@ class ChatAnthropic(StainlessModel):
                 hint='tool_choice="auto", or no thinking; for structured output, method="json_schema".',
             )
 
+    def _check_answer(self, described: Mapping[str, Any]) -> None:
+        _held(described["schema"], described.get("name"))
+
     def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
         from runwell.schemas.claude import claude_schema
 
@@ -358,4 +361,9 @@ def _held(schema: Any, name: Any) -> dict[str, Any]:
     """A schema as the API takes it for answers, which are always held to it."""
     from runwell.schemas.claude import claude_schema
 
-    return claude_schema(dict(schema), f"The answer {name or ''}".rstrip(), "Anthropic's structured output")
+    try:
+        return claude_schema(dict(schema), f"The answer {name or ''}".rstrip(), "Anthropic's structured output")
+    except UnsupportedByProvider as error:
+        raise UnsupportedByProvider(
+            error.message, hint='Ask by a tool: method="function_calling", or in an agent ToolStrategy(...).'
+        ) from None
