@@ -117,8 +117,8 @@ def _json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def shared_tools(tool: Any) -> list[Any]:
-    """A tool in the forms that all models share: what Google runs as dicts with their `type`, functions in its own form as
-    definitions. Any other as it is."""
+    """A tool in the forms that all models share: what Google runs as dicts with their `type`, its declarations of
+    functions as definitions. Any other as it is."""
     dump = getattr(tool, "model_dump", None)
     if dump is not None and type(tool).__module__.startswith("google.genai"):
         tool = dump(mode="json", exclude_none=True)

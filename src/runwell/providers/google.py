@@ -16,6 +16,7 @@ from runwell.models.google_wire import messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
+from runwell.observe.run import record_decision, watched
 from runwell.providers.google_account import GoogleAccount
 from runwell.providers.google_hops import AsyncHops, Hops, next_token
 from runwell.providers.vendor_embeddings import with_retries, with_retries_async
@@ -51,6 +52,7 @@ _SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout
 _OLDER = re.compile(
     r"(?:.*/)?(?:gemini-(?:live-)?[12](?![0-9])|gemini-robotics-er-1\.5|gemini-pro(?:-vision)?$|gemma|learnlm)"
 )
+_WITHOUT_INSTRUCTIONS = re.compile(r"(?:.*/)?gemma-(?:1(?:\.1)?|2|3n?)(?![0-9.])")
 
 
 class ChatGoogleGenerativeAI(GoogleAccount):
@@ -158,11 +160,20 @@ class ChatGoogleGenerativeAI(GoogleAccount):
         if stream and body.get("generationConfig", {}).get("candidateCount", 1) != 1:
             raise UnsupportedByProvider("A stream gives one answer; n > 1 is for invoke and generate.")
         request = Request(self._path("streamGenerateContent?alt=sse" if stream else "generateContent"), body)
+        if system is not None and _WITHOUT_INSTRUCTIONS.match(self.model):
+            contents = [{"role": "user", "parts": system["parts"]}, *contents]
+            if watched():
+                record_decision("B9", "said as the user's", f"{self.model} takes no instructions", "code")
+            system = None
         body["contents"] = contents
         if system is not None:
             body["systemInstruction"] = system
         request.add_tools(kwargs.get("tools") or (), kwargs.get("tool_choice"), circulates=not self.vertexai)
-        if not self._newer and "functionDeclarations" in str(body.get("tools")) and _has_format(body):
+        if (
+            not self._newer
+            and any("functionDeclarations" in each for each in body.get("tools", ()))
+            and _has_format(body)
+        ):
             raise UnsupportedByProvider(
                 f"{self.model!r} takes no format of the answer beside tools.",
                 hint='with_structured_output(..., method="function_calling"), or a model from Gemini 3 on.',
@@ -274,6 +285,10 @@ class ChatGoogleGenerativeAI(GoogleAccount):
             [ChatGeneration(message) for message in messages],
             {"model_name": said.get("modelVersion"), "token_usage": said.get("usageMetadata")},
         )
+
+
+def _has_functions(body: Mapping[str, Any]) -> bool:
+    return any("functionDeclarations" in each for each in body.get("tools", ()))
 
 
 def _has_format(body: Mapping[str, Any]) -> bool:

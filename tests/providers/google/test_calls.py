@@ -219,6 +219,22 @@ def test_b9_system_messages_go_to_the_top(wire: Any, model: Any, call: Any) -> N
     assert taken.outcome == "1 moved to the top"
 
 
+def test_b9_a_model_that_takes_no_instructions_hears_them_from_the_user(wire: Any, model: Any, call: Any) -> None:
+    """B9"""
+    for name in ("gemma-3-27b-it", "models/gemma-3n-e4b-it", "gemma-4-31b-it"):
+        log = DecisionLog()
+        wire.parts({"text": "Ja."})
+        call(model(model=name), [SystemMessage("In German."), HumanMessage("Hi")], {"callbacks": [log]})
+        body = wire.last["body"]
+        if name.startswith("gemma-4"):
+            assert body["systemInstruction"] == {"parts": [{"text": "In German."}]}
+            assert log.of("B9") == []
+        else:
+            assert "systemInstruction" not in body
+            assert [turn["parts"][0]["text"] for turn in body["contents"]] == ["In German.", "Hi"]
+            assert [taken.outcome for taken in log.of("B9")] == ["said as the user's"]
+
+
 # -- tools that Google runs
 
 
