@@ -588,3 +588,23 @@ def test_a_call_that_the_client_gives_up_stops_the_work(mode: str, kept: bool) -
     assert events == (["begun", "given up", "begun"] if kept else ["begun", "given up"])
     if kept:
         assert done.content[0].text == "done"
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals")
+def test_a_person_who_starts_it_by_hand_is_told_what_it_is() -> None:
+    import pty
+
+    terminal, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*COMMAND, "mcp", "serve", f"{OFFICE}:add"], stdin=theirs, stderr=subprocess.PIPE, text=True
+        )
+        lines = iter(process.stderr.readline, "")
+        assert any("Ctrl-C ends it" in line for line in lines)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode in (130, -signal.SIGINT)  # the latter before its own handler is there
+    finally:
+        os.close(terminal)
+        os.close(theirs)

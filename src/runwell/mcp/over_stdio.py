@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+from runwell.errors import InvalidConfig
 from runwell.mcp.program import MAX_LINE
 
 __all__ = ["serve_stdio"]
@@ -17,6 +18,12 @@ __all__ = ["serve_stdio"]
 
 def serve_stdio(server: Any) -> None:
     """Serve until the other side closes our input. Ctrl-C raises KeyboardInterrupt, SIGTERM ends with status 143."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise InvalidConfig(
+            "There is no standard input to serve.", hint="An MCP client starts the command; or serve over HTTP: --http."
+        )
+    if sys.stdin.isatty():
+        sys.stderr.write("This speaks MCP over standard input and output, for a client to start. Ctrl-C ends it.\n")
     asyncio.run(_serve(server))
 
 
