@@ -131,3 +131,30 @@ def test_dicts_and_back():
 def test_other_dicts_are_refused(entry):
     with pytest.raises(InvalidInput):
         messages_from_dict([entry])
+
+
+HUGE = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: HumanMessage(HUGE.encode()),
+        lambda: HumanMessage([HUGE.encode()]),
+        lambda: convert_to_messages(HUGE.encode()),
+        lambda: convert_to_messages([HUGE.encode()]),
+        lambda: convert_to_messages([(HUGE, "x")]),
+        lambda: convert_to_messages([{"content": HUGE}]),
+        lambda: convert_to_messages([{"role": "user", "contents": HUGE}]),
+        lambda: messages_from_dict([{"a": HUGE}]),
+        lambda: AIMessage("", tool_calls=[{"name": "x", "args": HUGE}]),
+        lambda: AIMessageChunk("", tool_call_chunks=[{"args": {"x": HUGE}}]),
+        lambda: ToolMessage("x", tool_call_id=HUGE.encode()),
+        lambda: HumanMessage.model_validate({"content": HUGE, "foo": 1}),
+    ],
+    ids=map(str, range(12)),
+)
+def test_an_error_quotes_so_much_and_no_more(bad):
+    with pytest.raises(InvalidInput) as caught:
+        bad()
+    assert len(str(caught.value)) < 1000

@@ -268,7 +268,7 @@ def _media(
 ) -> Any:
     if sum(source is not None for source in (url, base64, file_id)) != 1:
         raise InvalidInput(
-            f"A block of type {kind!r} carries exactly one of url, base64 and file_id.",
+            f"A block of type {kind!r:.200} carries exactly one of url, base64 and file_id.",
             hint="Bytes are given as base64=base64.b64encode(data).decode().",
         )
     return _made(kind, extras, url=url, base64=base64, file_id=file_id, mime_type=mime_type, id=id, index=index)

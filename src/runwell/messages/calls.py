@@ -165,14 +165,16 @@ def _checked_call(call: Mapping[str, Any]) -> ToolCall:
         name = args = None
     if type(name) is not str or not isinstance(args, dict):
         raise InvalidInput(
-            f"A tool call needs a 'name' (text) and 'args' (a dict), got {call!r}.",
+            f"A tool call needs a 'name' (text) and 'args' (a dict), got {call!r:.200}.",
             hint="tool_call(name=..., args={...}, id=...) builds one; arguments that are still JSON text belong in "
             "invalid_tool_calls or tool_call_chunks.",
         )
     if call.get("type") == "tool_call" and "id" in call:
         return cast("ToolCall", call)
     if call.get("type", "tool_call") != "tool_call":
-        raise InvalidInput(f"A tool call of type {call['type']!r}: expected 'tool_call' or none. Got {call!r}.")
+        raise InvalidInput(
+            f"A tool call of type {call['type']!r:.200}: expected 'tool_call' or none. Got {call!r:.200}."
+        )
     return cast("ToolCall", {**call, "id": call.get("id"), "type": "tool_call"})
 
 
@@ -190,7 +192,7 @@ def fragment_of(call: Mapping[str, Any]) -> ToolCallChunk:
             args = json_text(args)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"The arguments of call {call.get('name')!r} cannot be written as JSON: {error}."
+                f"The arguments of call {call.get('name')!r:.200} cannot be written as JSON: {error}."
             ) from error
     return tool_call_chunk(name=call.get("name"), args=args, id=call.get("id"), index=call.get("index"))
 
@@ -206,13 +208,15 @@ def checked_fragment(fragment: Mapping[str, Any]) -> Fragment:
         args = get("args")
         if args is not None and type(args) is not str:
             raise InvalidInput(
-                f"A tool-call chunk carries a piece of JSON text in 'args', got {args!r}.",
+                f"A tool-call chunk carries a piece of JSON text in 'args', got {args!r:.200}.",
                 hint="A whole call with parsed arguments belongs in tool_calls.",
             )
         index = get("index")
         return (_number(index) if type(index) is str else index, get("id"), get("name"), args)
     except AttributeError:
-        raise InvalidInput(f"A tool-call chunk is a dict with name, args, id and index, got {fragment!r}.") from None
+        raise InvalidInput(
+            f"A tool-call chunk is a dict with name, args, id and index, got {fragment!r:.200}."
+        ) from None
 
 
 def ensure_call_ids(message: M) -> M:

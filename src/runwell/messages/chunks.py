@@ -182,7 +182,7 @@ class ToolMessageChunk(ToolMessage, BaseMessageChunk):
 def _same(left: BaseMessage, right: BaseMessage, name: str) -> None:
     mine, theirs = getattr(left, name), getattr(right, name)
     if mine != theirs:
-        raise InvalidInput(f"Chunks of different messages do not add up: {name} is {mine!r} and {theirs!r}.")
+        raise InvalidInput(f"Chunks of different messages do not add up: {name} is {mine!r:.200} and {theirs!r:.200}.")
 
 
 def grown(log: list[T], length: int, more: list[T]) -> list[T]:

@@ -90,9 +90,9 @@ def convert_to_messages(messages: Any) -> list[BaseMessage]:
         return [convert_to_message(messages)]
     elif hasattr(messages, "to_messages"):
         return list(messages.to_messages())
-    if not isinstance(messages, Iterable):
+    if not isinstance(messages, Iterable) or isinstance(messages, (bytes, bytearray)):
         raise InvalidInput(
-            f"Expected messages, got {messages!r}.", hint='Give a text, ("role", "text") pairs or dicts.'
+            f"Expected messages, got {messages!r:.200}.", hint='Give a text, ("role", "text") pairs or dicts.'
         )
     return [convert_to_message(each) for each in messages]
 
@@ -123,7 +123,7 @@ def convert_to_message(value: MessageLike) -> BaseMessage:
             return RemoveMessage(content)
         return _build(cls, {"content": content}, role)
     raise InvalidInput(
-        f"{value!r} is no message.",
+        f"{value!r:.200} is no message.",
         hint="A message is a text, a (role, content) pair, a dict with 'role' and 'content', or a message object.",
     )
 
@@ -133,7 +133,7 @@ def _class_of(role: Any, value: Any) -> type[BaseMessage]:
     if cls is None:
         near = nearest(role, ROLES) if isinstance(role, str) else ""
         raise InvalidInput(
-            f"Unknown role {role!r}{near} in {value!r}.",
+            f"Unknown role {role!r:.200}{near} in {value!r:.200}.",
             hint="Roles are user, assistant, system, developer and tool (human and ai too). "
             "Any other goes in ChatMessage(content, role=...).",
         )
@@ -153,7 +153,7 @@ def _from_mapping(value: Mapping[str, Any]) -> BaseMessage:
         # some clients send the type beside the role
         fields = {key: each for key, each in value.items() if key not in ("role", "type")}
     else:
-        raise InvalidInput(f"{value!r} is no message: it has neither 'role' nor 'type'.")
+        raise InvalidInput(f"{value!r:.200} is no message: it has neither 'role' nor 'type'.")
     return _build(cls, fields, cast("str", role))
 
 
@@ -161,10 +161,10 @@ def from_fields(kind: str, fields: Mapping[str, Any]) -> BaseMessage:
     """A message of a `type` from its fields; unknown ones are refused."""
     cls = MESSAGE_TYPES.get(kind)
     if cls is None:
-        raise InvalidInput(f"Unknown message type {kind!r}{nearest(kind, MESSAGE_TYPES)}.")
+        raise InvalidInput(f"Unknown message type {kind!r:.200}{nearest(kind, MESSAGE_TYPES)}.")
     unknown = fields.keys() - allowed_fields(cls)
     if unknown:
-        raise InvalidInput(f"A message of type {kind!r} has no field {sorted(unknown)[0]!r}.")
+        raise InvalidInput(f"A message of type {kind!r:.200} has no field {sorted(unknown)[0]!r:.200}.")
     return cls(**fields)
 
 
@@ -190,9 +190,11 @@ def _build(cls: type[BaseMessage], given: dict[str, Any], role: str) -> BaseMess
             fields["content"] = ""  # what a reply of calls alone has
         _split_calls(fields)
     elif "content" not in fields and "content_blocks" not in fields:
-        raise InvalidInput(f"A message with role {role!r} has no 'content': {given!r}.")
+        raise InvalidInput(f"A message with role {role!r:.200} has no 'content': {given!r:.200}.")
     if given.get("tool_calls") and not issubclass(cls, AIMessage):
-        raise InvalidInput(f"Only an assistant message has tool_calls; this one has role {role!r}: {given!r}.")
+        raise InvalidInput(
+            f"Only an assistant message has tool_calls; this one has role {role!r:.200}: {given!r:.200}."
+        )
     if role == "developer":
         extra["openai_role"] = "developer"
     if extra:
@@ -243,7 +245,7 @@ def messages_from_dict(messages: Iterable[Mapping[str, Any]]) -> list[BaseMessag
             fields = {key: value for key, value in data.items() if key != "type"}
         except (KeyError, TypeError, AttributeError):
             raise InvalidInput(
-                f"Expected {{'type': ..., 'data': {{...}}}}, got {each!r}.",
+                f"Expected {{'type': ..., 'data': {{...}}}}, got {each!r:.200}.",
                 hint="convert_to_messages(...) takes other forms.",
             ) from None
         result.append(from_fields(kind, fields))

@@ -54,7 +54,7 @@ def _jsonable(message: BaseMessage, fields: dict[str, Any]) -> Any:
 
 def _unserializable(message: BaseMessage, error: Exception) -> UnserializableType:
     return UnserializableType(
-        f"A field of {type(message).__name__} (id={message.id!r}) has no form in JSON: {error}.",
+        f"A field of {type(message).__name__} (id={message.id!r:.200}) has no form in JSON: {error}.",
         hint="Keep such values in a ToolMessage's artifact and leave them out, or convert them first.",
     )
 
@@ -78,7 +78,7 @@ def copied(message: M, update: Mapping[str, Any] | None, deep: bool) -> M:
     known = allowed_fields(type(message)) - {"content_blocks"}
     for name in update:
         if name not in known and not hasattr(message, "__dict__"):
-            raise InvalidInput(f"{type(message).__name__} has no field {name!r}{nearest(name, known)}.")
+            raise InvalidInput(f"{type(message).__name__} has no field {name!r:.200}{nearest(name, known)}.")
     if known >= update.keys():
         # built anew, so that the changes are checked
         fields = {name: getattr(new, name) for name in message._fields}
@@ -95,7 +95,7 @@ def validated(cls: type[M], value: Any) -> M:
     """See `BaseMessage.model_validate`."""
     message = convert_to_message(value)
     if not isinstance(message, cls):
-        raise InvalidInput(f"Expected {cls.__name__}, got {type(message).__name__}: {value!r}.")
+        raise InvalidInput(f"Expected {cls.__name__}, got {type(message).__name__}: {value!r:.200}.")
     return message
 
 

@@ -61,14 +61,14 @@ def checked_content(content: GivenContent, blocks: GivenContent, owner: type) ->
         for item in content:
             if not isinstance(item, (str, dict)):
                 raise InvalidInput(
-                    f"{owner.__name__} content may hold texts and content blocks (dicts), got {item!r}.",
+                    f"{owner.__name__} content may hold texts and content blocks (dicts), got {item!r:.200}.",
                     hint="Use str(...) or json.dumps(...) for other values.",
                 )
         return cast("Content", list(content))
     if content is None:
         raise InvalidInput(f"{owner.__name__} needs content.", hint=f'{owner.__name__}("...")')
     raise InvalidInput(
-        f"{owner.__name__} content must be a text or a list of content blocks, got {content!r}.",
+        f"{owner.__name__} content must be a text or a list of content blocks, got {content!r:.200}.",
         hint="Use str(...) or json.dumps(...) for other values.",
     )
 
@@ -368,11 +368,11 @@ class ToolMessage(BaseMessage):
     ) -> None:
         if type(tool_call_id) is not str:
             raise InvalidInput(
-                f"{type(self).__name__} needs the id of the call it answers, got tool_call_id={tool_call_id!r}.",
+                f"{type(self).__name__} needs the id of the call it answers, got tool_call_id={tool_call_id!r:.200}.",
                 hint="tool_call_id=call['id']",
             )
         if status != "success" and status != "error":
-            raise InvalidInput(f"{type(self).__name__} status is 'success' or 'error', got {status!r}.")
+            raise InvalidInput(f"{type(self).__name__} status is 'success' or 'error', got {status!r:.200}.")
         if type(content) is str:
             self.content = content
         else:
@@ -397,7 +397,7 @@ class ChatMessage(BaseMessage):
 
     def __init__(self, content: GivenContent = None, role: str | None = None, **fields: Any) -> None:
         if not isinstance(role, str) or not role:
-            raise InvalidInput(f"{type(self).__name__} needs a role, got {role!r}.")
+            raise InvalidInput(f"{type(self).__name__} needs a role, got {role!r:.200}.")
         BaseMessage.__init__(self, content, **fields)
         self.role = role
 
@@ -410,7 +410,7 @@ class FunctionMessage(BaseMessage):
 
     def __init__(self, content: GivenContent = None, name: str | None = None, **fields: Any) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"{type(self).__name__} needs the function's name, got {name!r}.")
+            raise InvalidInput(f"{type(self).__name__} needs the function's name, got {name!r:.200}.")
         BaseMessage.__init__(self, content, name=name, **fields)
 
 
@@ -423,7 +423,7 @@ class RemoveMessage(BaseMessage):
 
     def __init__(self, id: str) -> None:
         if type(id) is not str or not id:
-            raise InvalidInput(f"RemoveMessage needs the id of a message, got {id!r}.")
+            raise InvalidInput(f"RemoveMessage needs the id of a message, got {id!r:.200}.")
         self.content = ""
         self.id = id
         self.name = None

@@ -57,7 +57,7 @@ def convert_to_openai_messages(
     Broken calls are written too, with their text as it is, since their results refer to them.
     """
     if text_format not in ("string", "block"):
-        raise InvalidInput(f"text_format is 'string' or 'block', got {text_format!r}.")
+        raise InvalidInput(f"text_format is 'string' or 'block', got {text_format!r:.200}.")
     converted = [
         _message(message, text_format, include_id, pass_through_unknown_blocks)
         for message in convert_to_messages(messages)
@@ -102,7 +102,7 @@ def _role(message: BaseMessage) -> str:
     ):
         if isinstance(message, cls):
             return role
-    raise InvalidInput(f"A message of type {message.type!r} has no role in OpenAI's form.")
+    raise InvalidInput(f"A message of type {message.type!r:.200} has no role in OpenAI's form.")
 
 
 def _call(call: Any) -> dict[str, Any]:
@@ -144,6 +144,6 @@ def _block(item: str | Mapping[str, Any], pass_through: bool) -> dict[str, Any] 
     if pass_through:
         return dict(block["value"]) if kind == "non_standard" else dict(block)
     raise InvalidInput(
-        f"A block of type {kind!r} has no form in OpenAI's chat completions: {str(block)[:200]}.",
+        f"A block of type {kind!r:.200} has no form in OpenAI's chat completions: {str(block)[:200]}.",
         hint="Leave it out, or keep it with pass_through_unknown_blocks=True.",
     )

@@ -48,7 +48,9 @@ def classes_of(kinds: Kinds) -> tuple[type[BaseMessage], ...]:
         cls = ROLES.get(kind) if isinstance(kind, str) else kind
         if not (isinstance(cls, type) and issubclass(cls, BaseMessage)):
             near = nearest(kind, ROLES) if isinstance(kind, str) else ""
-            raise InvalidInput(f"Unknown type of message {kind!r}{near}.", hint="Types are human, ai, system, tool.")
+            raise InvalidInput(
+                f"Unknown type of message {kind!r:.200}{near}.", hint="Types are human, ai, system, tool."
+            )
         classes.append(cls)
     return tuple(classes)
 

@@ -40,7 +40,7 @@ def get_buffer_string(
     message cannot pretend to be another's.
     """
     if format not in ("prefix", "xml"):
-        raise InvalidInput(f"format is 'prefix' or 'xml', got {format!r}.")
+        raise InvalidInput(f"format is 'prefix' or 'xml', got {format!r:.200}.")
     prefixes: tuple[tuple[type[BaseMessage], str], ...] = (
         (HumanMessage, human_prefix),
         (AIMessage, ai_prefix),

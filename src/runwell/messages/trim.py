@@ -77,11 +77,11 @@ def trim_messages(
     Without `messages` gives a callable that does this, which may stand in a chain.
     """
     if strategy not in ("first", "last"):
-        raise InvalidInput(f"strategy is 'first' or 'last', got {strategy!r}.")
+        raise InvalidInput(f"strategy is 'first' or 'last', got {strategy!r:.200}.")
     if strategy == "first" and (start_on is not None or include_system):
         raise InvalidInput("start_on and include_system go with strategy='last': 'first' keeps the beginning anyway.")
     if max_tokens < 0:
-        raise InvalidInput(f"max_tokens is negative: {max_tokens!r}.")
+        raise InvalidInput(f"max_tokens is negative: {max_tokens!r:.200}.")
     budget = _Budget(token_counter, max_tokens)
     split = _splitter(text_splitter) if allow_partial else None
     trim = _first if strategy == "first" else _last
@@ -110,7 +110,7 @@ class _Budget:
             self.many = counter.get_num_tokens_from_messages
         elif not callable(counter):
             raise InvalidInput(
-                f"token_counter must be callable, a model or 'approximate', got {counter!r}.",
+                f"token_counter must be callable, a model or 'approximate', got {counter!r:.200}.",
                 hint="token_counter='approximate' needs nothing.",
             )
         elif _takes_one(counter):
@@ -312,7 +312,7 @@ def _splitter(given: Any) -> Callable[[str], list[str]]:
         return lambda text: text.splitlines(keepends=True)
     split = getattr(given, "split_text", given)
     if not callable(split):
-        raise InvalidInput(f"text_splitter must be callable or have split_text, got {given!r}.")
+        raise InvalidInput(f"text_splitter must be callable or have split_text, got {given!r:.200}.")
     return cast("Callable[[str], list[str]]", split)
 
 

@@ -18,11 +18,11 @@ __all__ = ["HistoryProblem", "call_ids", "repair_history", "require_valid_histor
 
 
 _TEXTS = {
-    "unanswered_call": "the call {call_id!r} of message {place} has no result",
-    "orphan_result": "message {place} is the result of call {call_id!r}, which no message before it made",
-    "duplicate_result": "message {place} is a second result of call {call_id!r}",
-    "duplicate_call": "two calls of message {place} have the id {call_id!r}",
-    "misplaced_result": "message {place} is the result of call {call_id!r}, but does not follow that call",
+    "unanswered_call": "the call {call_id!r:.200} of message {place} has no result",
+    "orphan_result": "message {place} is the result of call {call_id!r:.200}, which no message before it made",
+    "duplicate_result": "message {place} is a second result of call {call_id!r:.200}",
+    "duplicate_call": "two calls of message {place} have the id {call_id!r:.200}",
+    "misplaced_result": "message {place} is the result of call {call_id!r:.200}, but does not follow that call",
     "not_a_message": "message {place} is a RemoveMessage, which only an update may hold",
 }
 Kind: TypeAlias = Literal[
