@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
@@ -144,10 +143,3 @@ class AzureChatOpenAI(ChatOpenAI):
     @property
     def _sent_model(self) -> str:
         return str(self.azure_deployment)
-
-    def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        options = super()._options(kwargs)
-        if self.api_version is None and not self._bears_token and isinstance(self.api_key, SecretStr):
-            key = {"api-key": self.api_key.get_secret_value()}
-            options["headers"] = {**key, **(options.get("headers") or {})}
-        return options
