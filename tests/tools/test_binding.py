@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from runwell.agents import ProviderStrategy, ToolStrategy, create_agent
 from runwell.errors import UnsupportedByProvider
 from runwell.providers.anthropic import ChatAnthropic
+from runwell.providers.bedrock import ChatBedrockConverse
 from runwell.providers.cohere import ChatCohere
 from runwell.providers.google import ChatGoogleGenerativeAI
 from runwell.providers.mistral import ChatMistralAI
@@ -82,6 +83,10 @@ STRICT: dict[str, tuple[Any, list[Any]]] = {
     "Anthropic's strict mode": (ChatAnthropic(model="claude-sonnet-4-5", api_key="none"), [find, pair, walk]),
     "Mistral's strict mode": (ChatMistralAI(model="mistral-large-latest", api_key="none"), [find]),
     "Cohere's strict_tools": (ChatCohere(model="command-a-03-2025", api_key="none"), [find, pair]),
+    "Bedrock's strict mode": (
+        ChatBedrockConverse(model="anthropic.claude-sonnet-4-5-20250929-v1:0", region_name="us-east-1"),
+        [find, pair, walk],
+    ),
     "Gemini": (ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key="none"), []),
 }
 
