@@ -358,12 +358,6 @@ def _format(asked: Any) -> dict[str, Any]:
 
 
 def _held(schema: Any, name: Any) -> dict[str, Any]:
-    """A schema as the API takes it for answers, which are always held to it."""
-    from runwell.schemas.claude import claude_schema
+    from runwell.schemas.claude import claude_answer
 
-    try:
-        return claude_schema(dict(schema), f"The answer {name or ''}".rstrip(), "Anthropic's structured output")
-    except UnsupportedByProvider as error:
-        raise UnsupportedByProvider(
-            error.message, hint='Ask by a tool: method="function_calling", or in an agent ToolStrategy(...).'
-        ) from None
+    return claude_answer(schema, name, "Anthropic")

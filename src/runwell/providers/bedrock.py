@@ -247,6 +247,9 @@ class ChatBedrockConverse(VendorModel):
 
         return claude_schema(schema, whose, "Bedrock's strict mode")
 
+    def _check_answer(self, described: Mapping[str, Any]) -> None:
+        _held(described["schema"], described.get("name"))
+
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_bedrock_tool
 
@@ -450,6 +453,12 @@ def _choice(choice: Any) -> dict[str, Any]:
     return {"tool": {"name": function["name"]}} if isinstance(function, Mapping) else dict(choice)
 
 
+def _held(schema: Any, name: Any) -> dict[str, Any]:
+    from runwell.schemas.claude import claude_answer
+
+    return claude_answer(schema, name, "Bedrock")
+
+
 def _format(asked: Any) -> dict[str, Any]:
     """A response format as the API writes it, from the one that all models share, or from a class."""
     if isinstance(asked, Mapping):
@@ -462,13 +471,11 @@ def _format(asked: Any) -> dict[str, Any]:
             return dict(asked)
         name, schema, told = described.get("name"), described["schema"], described.get("description")
     else:
-        from runwell.schemas.claude import claude_schema
         from runwell.schemas.structured import StructuredSchema
 
         read = StructuredSchema(asked)
-        name, told = read.name, read.description
-        schema = claude_schema(read.json_schema, f"The answer {read.name}", "Bedrock's structured output")
-    form = {"schema": json.dumps(schema), "name": name, "description": told}
+        name, schema, told = read.name, read.json_schema, read.description
+    form = {"schema": json.dumps(_held(schema, name)), "name": name, "description": told}
     return {
         "type": "json_schema",
         "structure": {"jsonSchema": {key: value for key, value in form.items() if value}},

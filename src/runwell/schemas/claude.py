@@ -12,7 +12,7 @@ from runwell.errors import UnsupportedByProvider
 from runwell.schemas.json_schema import at_root, copy_json, dereference_refs, map_schema, reachable
 from runwell.schemas.strict import refuse_loose, typed
 
-__all__ = ["claude_schema"]
+__all__ = ["claude_answer", "claude_schema"]
 
 _KEPT = frozenset(
     (
@@ -47,6 +47,19 @@ def claude_schema(schema: dict[str, Any], whose: str, who: str) -> dict[str, Any
             )
         refuse_loose(part, path, whose, who)
     return map_schema(schema, _closed)  # type: ignore[no-any-return]
+
+
+def claude_answer(schema: Any, name: Any, who: str) -> dict[str, Any]:
+    """The schema of an answer, as `claude_schema`: answers are always held to theirs, so nothing looser can be sent.
+
+    Raises UnsupportedByProvider that says how else to ask.
+    """
+    try:
+        return claude_schema(dict(schema), f"The answer {name or ''}".rstrip(), f"{who}'s structured output")
+    except UnsupportedByProvider as error:
+        raise UnsupportedByProvider(
+            error.message, hint='Ask by a tool: method="function_calling", or in an agent ToolStrategy(...).'
+        ) from None
 
 
 def _closed(part: dict[str, Any]) -> dict[str, Any]:

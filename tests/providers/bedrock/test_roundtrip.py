@@ -170,7 +170,10 @@ def test_the_sdk_knows_every_argument(checked_by_sdk: Any) -> None:
     )
     tool = {"name": "f", "description": "F.", "parameters": {"type": "object", "properties": {}}, "strict": True}
     bound = model.bind_tools([{"type": "function", "function": tool}, {"systemTool": {"name": "s"}}], tool_choice="f")
-    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    form = {
+        "type": "json_schema",
+        "json_schema": {"name": "a", "schema": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    }
     body, _ = model._request([HumanMessage("Hi")], None, {**bound.kwargs, "response_format": form}, True)
     assert checked_by_sdk(body) == ""
 
