@@ -141,7 +141,14 @@ def _asked(model: Any, stop: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_settings(model: Any) -> None:
-    """Raises InvalidConfig for settings that contradict one another."""
+    """Raises InvalidConfig for settings that contradict one another, or are of another shape than the API's."""
+    if model.reasoning is not None and not isinstance(model.reasoning, Mapping):
+        raise InvalidConfig(
+            f"reasoning is a dict of the API's, such as {{'effort': 'low', 'summary': 'auto'}}; got {model.reasoning!r}.",
+            hint='For the effort alone: reasoning_effort="low".',
+        )
+    if isinstance(model.include, str):
+        raise InvalidConfig(f"include is a list of what to include; got {model.include!r}.")
     if model.use_previous_response_id and model.store is False:
         raise InvalidConfig(
             "use_previous_response_id=True goes on from answers that OpenAI keeps, and store=False has it keep none.",

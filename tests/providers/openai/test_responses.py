@@ -389,6 +389,10 @@ def test_settings_that_contradict(model: Make) -> None:
         model(use_previous_response_id=True, store=False)
     with pytest.raises(InvalidConfig, match="reasoning"):
         model(use_responses_api=False, reasoning={"effort": "low"})
+    with pytest.raises(InvalidConfig, match="reasoning_effort"):
+        model(reasoning="low")
+    with pytest.raises(InvalidConfig, match="a list"):
+        model(include="reasoning.encrypted_content")
 
 
 def test_tools_and_choices(wire: Wire, model: Make, colour: Colour) -> None:
