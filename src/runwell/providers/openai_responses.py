@@ -144,7 +144,7 @@ def check_settings(model: Any) -> None:
     """Raises InvalidConfig for settings that contradict one another, or are of another shape than the API's."""
     if model.reasoning is not None and not isinstance(model.reasoning, Mapping):
         raise InvalidConfig(
-            f"reasoning is a dict of the API's, such as {{'effort': 'low', 'summary': 'auto'}}; got {model.reasoning!r}.",
+            f"reasoning is a dict such as {{'effort': 'low', 'summary': 'auto'}}; got {model.reasoning!r}.",
             hint='For the effort alone: reasoning_effort="low".',
         )
     if isinstance(model.include, str):
