@@ -32,29 +32,42 @@ CONFIG = {"configurable": {"thread_id": "t"}}
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     """One that these tests may kill and change."""
     server = HttpServer(tmp_path_factory.mktemp("own") / "notes")
+    server.start()
+    server.spoilt = False
     yield server
     server.stop()
 
 
+@pytest.fixture
+def notes(own_server: HttpServer) -> Path:
+    """What the servers noted that they did in this test."""
+    own_server.notes.write_text("")
+    return own_server.notes
+
+
 @pytest.fixture(params=["stdio", "http"])
 def place(request: pytest.FixtureRequest, own_server: HttpServer, notes: Path) -> Any:
-    """Gives a target, and makes the server what it was at first."""
+    """Gives a target: a server as it was at first."""
 
     @contextmanager
     def fresh() -> Iterator[Any]:
         if request.param == "stdio":
             yield Stdio(sys.executable, [str(MISBEHAVING)], env={"NOTES": str(notes)})
             return
-        own_server.notes = notes
-        again()
+        if own_server.spoilt:
+            again()
         yield own_server.url
 
     def again() -> None:
         if request.param == "http":
             own_server.stop()
             own_server.start()
+            own_server.spoilt = False
 
-    fresh.again = again
+    def spoil() -> None:
+        own_server.spoilt = own_server.spoilt or request.param == "http"
+
+    fresh.again, fresh.spoil = again, spoil
     return fresh
 
 
@@ -65,6 +78,7 @@ def test_a9_what_a_tool_says_is_held_against_its_pin(place: Any, protocol: str) 
         with MCPClient(target, protocol=protocol, pin=pins) as pinned:
             tools = named(pinned)
             assert tools["greet"].invoke({}) == "hello"
+            place.spoil()
             tools["change"].invoke({})
             until_changed(pinned)
             with pytest.raises(MCPToolChanged, match="'greet'"):
@@ -143,6 +157,7 @@ def test_d22_answers_survive_a_server_that_was_started_anew(place: Any, notes: P
         for content in ({"name": "Ada"}, {"colour": "blue"}, None):
             with place() as target:
                 result = going_on(target, given)
+            place.spoil()
             if content is not None:
                 asked.append(result["__interrupt__"][0].value["message"])
                 given = Command(resume={"action": "accept", "content": content})
@@ -151,10 +166,9 @@ def test_d22_answers_survive_a_server_that_was_started_anew(place: Any, notes: P
 
 
 def test_one_that_is_gone_for_good_is_told_each_time(own_server: HttpServer) -> None:
-    own_server.stop()
-    own_server.start()
     with MCPClient(own_server.url) as client:
         tool = named(client)["add"]
+        own_server.spoilt = True
         own_server.stop()
         for _ in range(2):
             with pytest.raises(MCPConnectionError):
