@@ -151,3 +151,28 @@ def test_a_copy_for_another_model_knows_that_model_and_a_copy_for_another_accoun
     given = ChatOpenAI(model="gpt-5.5", api_key="k", profile={"max_input_tokens": 5})
     assert given.model_copy(update={"model": "x"}).profile == {"max_input_tokens": 5}
     assert given.with_max_retries(0)._clients is given._clients
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "anthropic": {},
+    "azure_openai": {"azure_endpoint": "https://x.openai.azure.com", "api_version": "2024-10-21"},
+    "bedrock_converse": {"region_name": "us-east-1"},
+    "cohere": {},
+    "google_genai": {},
+    "groq": {},
+    "mistralai": {"base_url": "https://proxy.example/v9"},
+    "ollama": {},
+    "openai": {},
+}
+
+
+@pytest.mark.parametrize("prefix", SETTINGS)
+def test_every_adapter_can_be_copied_with_other_settings(prefix: str) -> None:
+    key = "key-0123456789"
+    model: Any = init_chat_model(f"{prefix}:m", api_key=key, **SETTINGS[prefix])
+    warm = model.model_copy(update={"temperature": 0.5})
+    assert (warm.temperature, warm.base_url, warm.model) == (0.5, model.base_url, "m")
+    assert warm.model_copy(update={"model": "other"}).base_url == model.base_url
+    assert warm.model_copy(update={"model": "other"}).temperature == 0.5
+    assert key not in repr(warm) + str(vars(warm))
+    assert warm._clients is model._clients

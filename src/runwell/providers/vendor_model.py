@@ -90,6 +90,11 @@ class VendorModel(BaseChatModel):
     answers_with: ClassVar[str] = "an answer"
     """What the vendor calls an answer, for errors."""
 
+    def __init__(self, **given: Any) -> None:
+        names = ["base_url", *(alias for alias, name in self._aliases.items() if name == "base_url")]
+        self._given_url = next((given[name] for name in names if name in given), None)
+        super().__init__(**given)
+
     def model_post_init(self, context: Any) -> None:
         self._given_profile = self.profile
         if not _is_there(self.sdk):
@@ -141,6 +146,8 @@ class VendorModel(BaseChatModel):
         twin = super().model_copy(update=update)
         changed = set(update or ()) - HARMLESS
         if changed:
+            # as they were given, not as they were made out: the whole is made out anew
+            twin._given_url = twin.base_url = (update or {}).get("base_url", self._given_url)
             if "profile" not in changed:
                 twin.profile = self._given_profile  # that of another model is not its own
             twin.model_post_init(None)
