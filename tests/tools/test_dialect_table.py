@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from runwell.errors import UnsupportedByProvider
 from runwell.tools import (
@@ -246,3 +249,41 @@ def test_keywords_that_strict_modes_do_not_know_are_left_out() -> None:
     given = declared({"properties": {"a": part}, "required": ["a"]})
     assert convert_to_openai_function(given, strict=True)["parameters"]["properties"] == {"a": {"type": "string"}}
     assert convert_to_anthropic_tool(given, strict=True)["input_schema"]["properties"] == {"a": {"type": "string"}}
+
+
+class AsModel(BaseModel):
+    city: str
+    days: list[int]
+
+
+class AsTypedDict(TypedDict):
+    city: str
+    days: list[int]
+
+
+@dataclass
+class AsDataclass:
+    city: str
+    days: list[int]
+
+
+AS_JSON_SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["city", "days"],
+}
+
+
+def by_signature(city: str, days: list[int]) -> None: ...
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "declared_by",
+    [AsModel, AsTypedDict, AsDataclass, AS_JSON_SCHEMA],
+    ids=["model", "typed dict", "dataclass", "json schema"],
+)
+def test_however_arguments_are_declared_a_dialect_tells_the_same(declared_by: Any, dialect: str) -> None:
+    signed = StructuredTool.from_function(by_signature, name="look", description="d")
+    made = StructuredTool.from_function(by_signature, name="look", description="d", args_schema=declared_by)
+    assert DIALECTS[dialect](made) == DIALECTS[dialect](signed)
