@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 from typing_extensions import Unpack, is_typeddict
 
 from runwell.drivers.sync import InlineStream, SyncDriver, run_sync
+from runwell.effects import Callee
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer, nearest
 from runwell.graph import thread
 from runwell.graph.engine import SPENT, Run
 from runwell.graph.nesting import nest
+from runwell.graph.node import Node
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
 from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
@@ -34,7 +36,7 @@ from runwell.graph.updates import as_update, changed_only
 from runwell.observe.context import CURRENT, UNSET, RunContext
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
-from runwell.ports.command import Command
+from runwell.ports.command import START, Command
 from runwell.ports.control import RunControl
 from runwell.ports.runtime import CURRENT_TASK, Principal, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from runwell.graph.bound import BoundStateGraph
     from runwell.graph.builder import StateGraph
     from runwell.graph.managed import Managed
-    from runwell.graph.node import Node
     from runwell.observe.run import Run as Observed
     from runwell.persistence.checkpoints.threads import PendingInterrupt
     from runwell.runnables.graph_view import Graph
@@ -138,6 +139,9 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         """The schemas that show a node every channel, as a plain dict."""
         for node in self.nodes.values():
             node.whole = node.schema in self.whole
+        entry = Node(START, Callee(_nothing, None, cheap=True), self.schema, quiet=True)
+        self.steps = {**self.nodes, START: entry.compiled({}, builder.branches.get(START, ()))}
+        """What a step may run: a node, or the conditional edges from START where they have asked something."""
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
         self.store = store
@@ -221,7 +225,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
 
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
-        return run.view(self.nodes[node].schema, run.values)
+        return run.view(self.steps[node].schema, run.values)
 
     def cached_by(self, run: Run, node: Node) -> Any:
         """What makes two runs of a node the same."""
@@ -708,6 +712,10 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         from runwell.drivers.aio import run_async
 
         return await run_async(thread.questions(self, limit))
+
+
+def _nothing(state: Any) -> None:
+    """What START changes in the state."""
 
 
 def _saver(given: Any) -> Any:

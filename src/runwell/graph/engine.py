@@ -255,7 +255,7 @@ class Run(Keeping, Routing):
 
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
-        node = self.graph.nodes[planned.node]
+        node = self.graph.steps[planned.node]
         runtime, spends, saved = self.base, self.base.budget, self.saver is not None
         if node.own_runtime or saved or spends is not None:
             runtime = runtime.at(
@@ -290,10 +290,10 @@ class Run(Keeping, Routing):
                 self.applied = None  # worked out without what comes now
                 writes.append((SPENT, dict(runtime.budget.used)))
         except GraphInterrupt as pause:
-            await self._keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
+            await self.keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise
         except GraphDrained:
-            await self._keep(scope, TaskRecord(planned.id, planned.node))
+            await self.keep(scope, TaskRecord(planned.id, planned.node))
             raise
         except ParentCommand:
             raise
@@ -301,11 +301,11 @@ class Run(Keeping, Routing):
             error.add_note(
                 f"in node {planned.node!r} of graph {self.graph.name!r}, step {self.step + 1}{self._thread()}"
             )
-            await self._keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
+            await self.keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
             raise
         if saved and not alone:
             kept = [one for one in writes if one[0] not in self.graph.untracked] if self.graph.untracked else writes
-            await self._keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
+            await self.keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
@@ -329,7 +329,7 @@ class Run(Keeping, Routing):
     async def _following(self, planned: PlannedTask) -> PlannedTask | None:
         """The one task that comes after a quiet one without writes; None where it is for the engine to say."""
         graph, control = self.graph, self.control
-        node = graph.nodes[planned.node]
+        node = graph.steps[planned.node]
         stopped = control is not None and control.stopped
         if not (node.quiet and node.tidy) or stopped or self.stop is None or self.step + 1 >= self.stop:
             return None
@@ -448,7 +448,7 @@ class Run(Keeping, Routing):
     async def _show(self, done: Done, changes: dict[str, tuple[Any, Any]]) -> None:
         """Save a step that has been applied, and tell of it."""
         graph = self.graph
-        if not changes and graph.quiet and self.next and all(graph.nodes[node].quiet for node, _ in done):
+        if not changes and graph.quiet and self.next and all(graph.steps[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         if self.records:
             self.records = {}

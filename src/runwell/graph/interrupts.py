@@ -43,8 +43,8 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     if scope is None:
         raise UsageError(
             "interrupt() was called outside a graph's node.",
-            hint="Call it in a node or tool of a compiled graph that has a checkpointer (a conditional edge from START "
-            "is in none); in a thread of your own, carry the run over with runwell.copy_context.",
+            hint="Call it in a node or tool of a compiled graph that has a checkpointer; in a thread of your own, "
+            "carry the run over with runwell.copy_context.",
         )
     index = scope.asked
     scope.asked = index + 1

@@ -22,7 +22,7 @@ class Keeping(RunState):
 
     __slots__ = ()
 
-    async def _keep(self, scope: TaskScope, record: TaskRecord) -> None:
+    async def keep(self, scope: TaskScope, record: TaskRecord) -> None:
         """Keep how a task stands beside its checkpoint."""
         if not record.done:
             record.answers = list(scope.answers)

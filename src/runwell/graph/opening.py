@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from runwell.errors import InvalidInput, NoCheckpointer, nearest
+from runwell.errors import GraphInterrupt, InvalidInput, NoCheckpointer, nearest
+from runwell.graph.calls import settled
 from runwell.graph.interrupts import answers_for, interrupt_id
 from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
@@ -13,6 +14,7 @@ from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_va
 from runwell.graph.recorded import CALL, FRESH
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
+from runwell.ports.runtime import CURRENT_TASK, TaskScope
 from runwell.ports.saver import Checkpoint, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ async def open_thread(run: Run, given: Any) -> bool:
     else:
         await _take_input(run, given)
     for task in run.next:
-        if task.node not in run.graph.nodes:
+        if task.node not in run.graph.steps:
             raise InvalidInput(
                 f"Graph {run.graph.name!r} has no node {task.node!r}, which comes next ({_where(run)})"
                 f"{nearest(task.node, run.graph.nodes)}.",
@@ -186,11 +188,28 @@ async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = Fal
         run.next = _beside(run, writes)
         await run.save_checkpoint("update", changes, carry=True)
         return
-    jumps = [target for name, target in writes if name == JUMP]
-    routes = [] if jumps else await run.branch_writes(START, run.values, run.base)
-    run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *routes])], {})
+    led: list[Write] = []
+    record: TaskRecord | None = None
+    if START in run.graph.branches and all(name != JUMP for name, _ in writes):
+        pauses = run.can_pause and run.saver is not None
+        place = (run.thread_id, run.ns)
+        scope = TaskScope(f"{START}:{run.step + 1}", START, run.base, place, run, pauses, run.answer_in_process)
+        token = CURRENT_TASK.set(scope)
+        try:
+            led = await settled(scope, run.branch_writes(START, run.values, run.base))
+        except GraphInterrupt as pause:
+            record = TaskRecord(scope.task_id, START, interrupts=list(pause.interrupts))
+        finally:
+            CURRENT_TASK.reset(token)
     run.records = {}
-    await run.save_checkpoint("input", changes)
+    if record is None:
+        run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *led])], {})
+        await run.save_checkpoint("input", changes)
+    else:  # the edges are asked again, in a step of their own, once there is an answer
+        run.next, run.joins = [PlannedTask(record.task_id, START)], {}
+        await run.save_checkpoint("input", changes)
+        run.records[record.task_id] = record
+        await run.keep(scope, record)
 
 
 def _beside(run: Run, writes: list[Write]) -> list[PlannedTask]:
