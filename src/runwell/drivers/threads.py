@@ -76,6 +76,8 @@ class _FanOut:
         self.pull = iter(enumerate(thunks)).__next__
         self.stop_on_error = stop_on_error
         self.stopped = False
+        self.lock = threading.Lock()
+        self.wanted = self.hired = 0
         self.group = CancelGroup()
         self.context = run_context(self.group)
 
@@ -93,16 +95,24 @@ class _FanOut:
             if outcome.error is not None and self.stop_on_error and isinstance(outcome.error, Exception):
                 self.stop()
 
-    def hire(self, helper: Callable[[], None], wanted: int) -> int:
-        """Start up to `wanted` helper threads, fewer when nothing is left to take; gives how many."""
-        for started in range(wanted):
-            if self.stopped:
-                return started
+    def hire(self, helper: Callable[[], None], most: int) -> None:
+        """Start up to `most` of the helper threads that are still wanted; fewer when nothing is left to take.
+
+        Each helper hires two more before it begins. So short work is over before many are there, and long work has all
+        of them soon.
+        """
+        for _ in range(most):
+            with self.lock:
+                if self.stopped or self.hired >= self.wanted:
+                    return
+                self.hired += 1
             try:
                 spawn(helper)
             except RuntimeError:  # no more threads to be had: those there are do the work
-                return started
-        return wanted
+                with self.lock:
+                    self.hired -= 1
+                    self.wanted = 0
+                return
 
     def stop(self) -> None:
         self.stopped = True
@@ -137,17 +147,21 @@ def fan_out(
 
     def helper() -> None:
         try:
+            job.hire(helper, 2)
             job.work()
         except BaseException as error:
             ended.put(error)
         else:
             ended.put(None)
 
+    job.wanted = min(limit or len(thunks), len(thunks)) - 1
     try:
-        helpers = job.hire(helper, min(limit or len(thunks), len(thunks)) - 1)
+        job.hire(helper, 2)
         job.work()
-        for _ in range(helpers):
+        seen = 0
+        while seen < job.hired:  # who is not seen yet may still hire
             error = ended.get()
+            seen += 1
             if error is not None:
                 raise error
     except BaseException:
@@ -177,7 +191,9 @@ class completed(Iterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads as the 
             except KeyboardInterrupt as error:  # raised by user code itself: threads get no Ctrl-C
                 report((-1, Outcome(error=error)))
 
-        if not job.hire(helper, min(limit or len(thunks), len(thunks))) and thunks:
+        job.wanted = most = min(limit or len(thunks), len(thunks))
+        job.hire(helper, most)
+        if not job.hired and thunks:
             spawn(helper)  # not one thread to be had: say so
 
     def __next__(self) -> tuple[int, Outcome[T]]:
