@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -44,11 +44,7 @@ class Vectors(WireServer):
     def __init__(self, dialect: WireDialect, answer: Callable[[Any], Any]) -> None:
         super().__init__(dialect)
         self._of = answer
-
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
-        if not self.script:
-            self.script.append(lambda handler: self._whole(self._of(vars(handler)["got"]["body"]))(handler))
-        super()._serve(handler)
+        self.otherwise = lambda handler: self._whole(answer(vars(handler)["got"]["body"]))(handler)
 
 
 def cohere(body: Any) -> Any:
@@ -177,8 +173,27 @@ def embed(embeddings: VendorEmbeddings, texts: list[str], colour: str) -> Any:
 
 def test_texts_go_in_chunks(vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
     size, sent = (1, ["a", "b", "c"]) if vendor == "titan" else (2, [["a", "b"], ["c"]])
-    assert embed(make(chunk_size=size), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
+    assert embed(make(chunk_size=size, max_concurrency=1), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
     assert [VENDORS[vendor][3](each["body"]) for each in wire.requests] == sent
+
+
+def test_requests_go_side_by_side(
+    vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str
+) -> None:
+    together = threading.Barrier(3)
+
+    def meet(handler: Any) -> None:
+        together.wait(10)
+        wire._whole(wire._of(vars(handler)["got"]["body"]))(handler)
+
+    wire.script += [meet] * 3
+    made = make(chunk_size=1, max_concurrency=3)
+    assert embed(made, ["a", "b", "c"], colour) == [vector(text) for text in "abc"], "in the order of the texts"
+    wire.fail(401, "no")
+    with pytest.raises(ModelAuthenticationError):
+        embed(made, ["a", "b", "c", "d"], colour)
+    with pytest.raises(InvalidInput, match="max_concurrency"):
+        make(max_concurrency=0)
 
 
 def test_a_passing_failure_is_tried_again(wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
@@ -315,7 +330,9 @@ def test_bedrock_asks_each_model_in_its_own_words(colour: str) -> None:
         )
         assert isinstance(made, BedrockEmbeddings)
         assert embed(made, ["a", "b"], colour) == [vector("a"), vector("b")]
-        assert wire.last["body"] == {"inputText": "b", "dimensions": 256, "normalize": False}
+        sent = sorted(each["body"]["inputText"] for each in wire.requests)
+        assert sent == ["a", "b"]
+        assert {**wire.last["body"], "inputText": ""} == {"inputText": "", "dimensions": 256, "normalize": False}
         assert wire.last["path"] == "/model/amazon.titan-embed-text-v2%3A0/invoke"
         assert wire.last["headers"]["authorization"] == f"Bearer {KEY}"
     with Vectors(BedrockDialect(), cohere_on_bedrock) as wire:

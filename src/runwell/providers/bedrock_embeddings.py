@@ -24,14 +24,15 @@ class BedrockEmbeddings(VendorEmbeddings):
     """Text to vectors by a Titan or Cohere model on Bedrock.
 
     `model` is its id, an inference profile or an ARN; where that does not say who made the model, `provider` does
-    ("amazon" or "cohere"). Titan takes one text in a request, Cohere 96. `dimensions` shortens the vectors of models
-    that can; `normalize=False` leaves Titan's at their length. Cohere's models embed questions and documents
-    differently, unless `input_type` says that neither is meant. Account, address, timeouts and retries are as for
-    `ChatBedrockConverse`. May be used from many threads and event loops at once.
+    ("amazon" or "cohere"). Titan takes one text in a request, Cohere 96; `max_concurrency` requests go at once.
+    `dimensions` shortens the vectors of models that can; `normalize=False` leaves Titan's at their length. Cohere's
+    models embed questions and documents differently, unless `input_type` says that neither is meant. Account, address,
+    timeouts and retries are as for `ChatBedrockConverse`. May be used from many threads and event loops at once.
     """
 
     model: str = "amazon.titan-embed-text-v2:0"
     chunk_size: int | None = None  # type: ignore[assignment]  # the model's own
+    max_concurrency: int = 8
     provider: str | None = None
     dimensions: int | None = None
     normalize: bool | None = None

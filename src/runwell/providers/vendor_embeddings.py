@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from runwell.effects import Outcome
 from runwell.errors import InvalidInput, OutsideError
 from runwell.models.retry import RetryPolicy
 from runwell.ports.embeddings import Embeddings
@@ -53,11 +55,13 @@ class VendorEmbeddings(KeywordFields, Embeddings):
     """Text to vectors behind a vendor's SDK. A subclass writes `_make_account` (the chat model whose clients, key and
     errors it shares), `_body`, `_post`, `_apost` and `_read`.
 
-    Texts go `chunk_size` in a request, one request after another. May be used from many threads and event loops.
+    Texts go `chunk_size` in a request, `max_concurrency` requests at once. May be used from many threads and event
+    loops.
     """
 
     model: str
     chunk_size: int = 96
+    max_concurrency: int = 1
     api_key: Any = None
     base_url: str | None = None
     timeout: Any = None
@@ -69,6 +73,8 @@ class VendorEmbeddings(KeywordFields, Embeddings):
     def model_post_init(self, context: Any) -> None:
         if type(self.chunk_size) is not int or self.chunk_size < 1:
             raise InvalidInput(f"chunk_size is how many texts go in a request; got {self.chunk_size!r}.")
+        if type(self.max_concurrency) is not int or self.max_concurrency < 1:
+            raise InvalidInput(f"max_concurrency is how many requests go at once; got {self.max_concurrency!r}.")
         shared = ("model", "api_key", "base_url", "timeout", "default_headers", "http_client", "http_async_client")
         self._account = self._make_account({name: getattr(self, name) for name in shared})
         self.api_key, self.base_url = self._account.api_key, self._account.base_url
@@ -95,10 +101,22 @@ class VendorEmbeddings(KeywordFields, Embeddings):
     # -- the four calls
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return [vector for batch in self._batches(texts) for vector in self._embedded(batch, False)]
+        batches = self._batches(texts)
+        if len(batches) < 2 or self.max_concurrency == 1:
+            return [vector for batch in batches for vector in self._embedded(batch, False)]
+        from runwell.drivers.threads import fan_out
+
+        calls = [partial(self._embedded, batch, False) for batch in batches]
+        return _in_order(fan_out(calls, self.max_concurrency, stop_on_error=True))
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return [vector for batch in self._batches(texts) for vector in await self._aembedded(batch, False)]
+        batches = self._batches(texts)
+        if len(batches) < 2 or self.max_concurrency == 1:
+            return [vector for batch in batches for vector in await self._aembedded(batch, False)]
+        from runwell.drivers.aio import afan_out
+
+        calls = [partial(self._aembedded, batch, False) for batch in batches]
+        return _in_order(await afan_out(calls, self.max_concurrency, stop_on_error=True))
 
     def embed_query(self, text: str) -> Vector:
         return self._embedded(self._checked([text]), True)[0]
@@ -147,3 +165,11 @@ class VendorEmbeddings(KeywordFields, Embeddings):
         if len(vectors) != wanted:
             raise self._account._unreadable(f"{len(vectors)} vectors for {wanted} texts", ValueError("a number"))
         return vectors
+
+
+def _in_order(outcomes: list[Outcome[list[Vector]]]) -> list[Vector]:
+    """The vectors of all; else the first request's own error, not that others were stopped for it."""
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if errors:
+        raise next((error for error in errors if isinstance(error, Exception)), errors[0])
+    return [vector for outcome in outcomes for vector in outcome.unwrap()]

@@ -25,11 +25,7 @@ FOUND = [
 class Ranks(WireServer):
     def __init__(self) -> None:
         super().__init__(CohereDialect())
-
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
-        if not self.script:
-            self.script.append(self._rank)
-        super()._serve(handler)
+        self.otherwise = self._rank
 
     def _rank(self, handler: BaseHTTPRequestHandler) -> None:
         body = vars(handler)["got"]["body"]

@@ -35,6 +35,8 @@ class WireServer:
     def __init__(self, dialect: WireDialect | None = None) -> None:
         self.dialect = dialect or WireDialect()
         self.script: list[Callable[[BaseHTTPRequestHandler], None]] = []
+        self.otherwise = self._whole({"error": {"message": "the script of this test has ended"}}, 500)
+        """What a request gets that finds no part of the script."""
         self.requests: list[dict[str, Any]] = []
         self.over = threading.Event()
         self.gone = threading.Event()
@@ -128,14 +130,16 @@ class WireServer:
         got = {"path": handler.path, "headers": headers, "body": json.loads(body)}
         vars(handler)["got"] = got  # others may come meanwhile
         self.requests.append(got)
-        refused = self.dialect.refusal(self.requests[-1])
+        refused = self.dialect.refusal(got)
         try:
             if refused is not None:
                 self._whole(refused[1], refused[0])(handler)
-            elif self.script:
-                self.script.pop(0)(handler)
             else:
-                self._whole({"error": {"message": "the script of this test has ended"}}, 500)(handler)
+                try:
+                    answer = self.script.pop(0)
+                except IndexError:  # others may have come meanwhile
+                    answer = self.otherwise
+                answer(handler)
         except (BrokenPipeError, ConnectionResetError):
             self.gone.set()
             handler.close_connection = True
