@@ -140,7 +140,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         for node in self.nodes.values():
             node.whole = node.schema in self.whole
         entry = Node(START, Callee(_nothing, None, cheap=True), self.schema, quiet=True)
-        self.steps = {**self.nodes, START: entry.compiled({}, builder.branches.get(START, ()))}
+        self.nodes_and_start = {**self.nodes, START: entry.compiled({}, builder.branches.get(START, ()))}
         """What a step may run: a node, or the conditional edges from START where they have asked something."""
         self.branches = {source: tuple(branches) for source, branches in builder.branches.items()}
         self.joint = dict(builder.joint)
@@ -225,7 +225,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
 
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
-        return run.view(self.steps[node].schema, run.values)
+        return run.view(self.nodes_and_start[node].schema, run.values)
 
     def cached_by(self, run: Run, node: Node) -> Any:
         """What makes two runs of a node the same."""

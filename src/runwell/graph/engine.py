@@ -255,7 +255,7 @@ class Run(Keeping, Routing):
 
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
-        node = self.graph.steps[planned.node]
+        node = self.graph.nodes_and_start[planned.node]
         runtime, spends, saved = self.base, self.base.budget, self.saver is not None
         if node.own_runtime or saved or spends is not None:
             runtime = runtime.at(
@@ -329,7 +329,7 @@ class Run(Keeping, Routing):
     async def _following(self, planned: PlannedTask) -> PlannedTask | None:
         """The one task that comes after a quiet one without writes; None where it is for the engine to say."""
         graph, control = self.graph, self.control
-        node = graph.steps[planned.node]
+        node = graph.nodes_and_start[planned.node]
         stopped = control is not None and control.stopped
         if not (node.quiet and node.tidy) or stopped or self.stop is None or self.step + 1 >= self.stop:
             return None
@@ -448,7 +448,7 @@ class Run(Keeping, Routing):
     async def _show(self, done: Done, changes: dict[str, tuple[Any, Any]]) -> None:
         """Save a step that has been applied, and tell of it."""
         graph = self.graph
-        if not changes and graph.quiet and self.next and all(graph.steps[node].quiet for node, _ in done):
+        if not changes and graph.quiet and self.next and all(graph.nodes_and_start[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         if self.records:
             self.records = {}

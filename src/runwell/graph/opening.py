@@ -54,7 +54,7 @@ async def open_thread(run: Run, given: Any) -> bool:
     else:
         await _take_input(run, given)
     for task in run.next:
-        if task.node not in run.graph.steps:
+        if task.node not in run.graph.nodes_and_start:
             raise InvalidInput(
                 f"Graph {run.graph.name!r} has no node {task.node!r}, which comes next ({_where(run)})"
                 f"{nearest(task.node, run.graph.nodes)}.",

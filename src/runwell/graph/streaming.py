@@ -197,7 +197,11 @@ class MessagesHandler:
             message = with_id(message, new_id())
         self.seen.add(message.id)
         items.append(
-            (scope.run.ns, "messages", (message, metadata_of(scope, tags, scope.run.graph.steps[scope.node].metadata)))
+            (
+                scope.run.ns,
+                "messages",
+                (message, metadata_of(scope, tags, scope.run.graph.nodes_and_start[scope.node].metadata)),
+            )
         )
         return message
 
