@@ -115,7 +115,7 @@ def run_batch(
     thunks = [lambda index=index: item(index) for index in range(len(inputs))]
     limit = batch_limit(configs, runnable._own_config)
     with reporting(on_result, progress, len(inputs)) as on_result:
-        outcomes = fan_out(thunks, limit, stop_on_error=not return_exceptions)
+        outcomes: list[Outcome[Any]] = fan_out(thunks, limit, stop_on_error=not return_exceptions)
     return _results(outcomes, return_exceptions)
 
 

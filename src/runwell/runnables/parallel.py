@@ -76,7 +76,7 @@ class RunnableParallel(Runnable[Input, dict[str, Any]]):
             return found
         from runwell.drivers.threads import fan_out
 
-        outcomes = fan_out(
+        outcomes: list[Any] = fan_out(
             [lambda step=step: step.invoke(given) for _, step in slow],  # type: ignore[misc]
             branch_limit(),
             stop_on_error=True,
