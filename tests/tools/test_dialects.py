@@ -277,6 +277,9 @@ def test_what_may_be_a_tool_of_an_agent() -> None:
 
     assert as_tool(plain).name == "plain"
     assert as_tool({"type": "web_search"}, server_side={"web_search"}) == ProviderTool("web_search")
+    assert as_tool({"google_search": {}}, server_side={"google_search"}) == ProviderTool("google_search")
+    with pytest.raises(ToolDefinitionError, match="nobody could run it"):
+        as_tool({"google_search": {}})
     with pytest.raises(ToolDefinitionError, match="nobody could run it"):
         as_tool({"type": "function", "function": FUNCTION})
     with pytest.raises(ToolDefinitionError, match="The provider runs: web_search"):

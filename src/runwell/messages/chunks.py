@@ -228,7 +228,7 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     _usage = cast("UsageMetadata | None", AIMessage.__dict__["usage_metadata"])
     _base: AIMessageChunk | None
     _position: str | None
-    chunk_position: str | None
+    chunk_position: ClassVar[Any]  # a descriptor, made below
 
     type: ClassVar[str] = "AIMessageChunk"
     whole = AIMessage

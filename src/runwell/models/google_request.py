@@ -9,7 +9,7 @@ from typing import Any
 from runwell.errors import InvalidConfig
 from runwell.models.tool_choice import tool_choice_for
 
-__all__ = ["Request", "body_of", "shared_tools"]
+__all__ = ["SERVED", "Request", "body_of", "shared_tools"]
 
 _TOP = frozenset(
     {"safetySettings", "cachedContent", "labels", "serviceTier", "store", "toolConfig", "modelArmorConfig"}
@@ -23,11 +23,12 @@ _OTHER_NAMES = {
     "stop": "stopSequences",
     "n": "candidateCount",
 }
-_SERVER_TOOLS = frozenset(
+SERVED = frozenset(
     {"google_search", "google_search_retrieval", "google_maps", "code_execution", "url_context", "file_search"}
     | {"computer_use", "enterprise_web_search", "retrieval", "mcp_servers", "parallel_ai_search", "exa_ai_search"}
 )
-_CITING = _SERVER_TOOLS - {"code_execution", "computer_use", "mcp_servers"}
+"""Tools that Google runs, or describes to its models itself."""
+_CITING = SERVED - {"code_execution", "computer_use", "mcp_servers"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
 
 
@@ -129,7 +130,7 @@ def shared_tools(tool: Any) -> list[Any]:
         kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", str(name))
         if kind == "function_declarations":
             found += map(_function, said)
-        elif kind in _SERVER_TOOLS and isinstance(said, Mapping):
+        elif kind in SERVED and isinstance(said, Mapping):
             found.append({"type": kind, **said})
         else:
             return [tool]

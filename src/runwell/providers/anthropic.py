@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from runwell.drivers.closing import aclose
@@ -13,6 +13,7 @@ from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from runwell.models.profile import profile_of
 from runwell.providers.anthropic_clients import AnthropicClients
 from runwell.providers.anthropic_pauses import Turn, is_paused, joined, kept_container
+from runwell.providers.anthropic_tools import SERVED
 from runwell.providers.clients import Clients
 from runwell.providers.stainless import StainlessModel
 
@@ -119,6 +120,10 @@ class ChatAnthropic(StainlessModel):
 
     def _limit(self) -> int:
         return self.max_tokens or (self.profile or {}).get("max_output_tokens") or MAX_TOKENS
+
+    @property
+    def server_side_tools(self) -> Collection[str]:
+        return SERVED
 
     # -- the request
 

@@ -11,7 +11,7 @@ from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.google_answer import ChunkReader, message_from_wire
 from runwell.models.google_errors import google_error
-from runwell.models.google_request import Request, body_of, shared_tools
+from runwell.models.google_request import SERVED, Request, body_of, shared_tools
 from runwell.models.google_wire import messages_to_wire
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
@@ -137,6 +137,10 @@ class ChatGoogleGenerativeAI(GoogleAccount):
     def _newer(self) -> bool:
         """Whether it is a model from Gemini 3 on, which signs its calls and sees the pictures of results."""
         return _OLDER.match(self.model) is None
+
+    @property
+    def server_side_tools(self) -> frozenset[str]:
+        return SERVED
 
     # -- the request
 

@@ -148,7 +148,6 @@ class ChatOpenAI(StainlessModel):
 
     @property
     def server_side_tools(self) -> frozenset[str]:
-        """Types of tools that this model's provider runs: dicts of these may be given to `create_agent`."""
         served = self.use_responses_api or (self.use_responses_api is None and self._at_openai)
         return SERVED if served else frozenset()
 

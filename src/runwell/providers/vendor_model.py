@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -94,6 +94,11 @@ class VendorModel(BaseChatModel):
         names = ["base_url", *(alias for alias, name in self._aliases.items() if name == "base_url")]
         self._given_url = next((given[name] for name in names if name in given), None)
         super().__init__(**given)
+
+    @property
+    def server_side_tools(self) -> Collection[str]:
+        """Types of tools that this model's provider runs: dicts of these may be given to `create_agent`."""
+        return ()
 
     def model_post_init(self, context: Any) -> None:
         self._given_profile = self.profile

@@ -14,7 +14,7 @@ __all__ = ["as_tool", "as_tools"]
 
 
 def as_tool(given: Any, *, server_side: Collection[str] = ()) -> BaseTool | ProviderTool:
-    """A tool as it is, a function as a tool, a dict as a ProviderTool if its `type` is in `server_side`.
+    """A tool as it is, a function as a tool; a dict as a ProviderTool if `server_side` has its `type` or its only key.
 
     Raises ToolDefinitionError for a dict that only describes a function: there would be nothing to run.
     """
@@ -24,6 +24,10 @@ def as_tool(given: Any, *, server_side: Collection[str] = ()) -> BaseTool | Prov
         kind = given.get("type")
         if isinstance(kind, str) and kind in server_side:
             return ProviderTool.from_dict(given)
+        if len(given) == 1 and kind is None:
+            ((kind, config),) = given.items()
+            if kind in server_side and isinstance(config, Mapping):
+                return ProviderTool(kind, dict(config))
         known = f" The provider runs: {', '.join(sorted(server_side))}." if server_side else ""
         raise ToolDefinitionError(
             f"{dict(given)!r:.200} only describes a tool: nobody could run it.{known}",
