@@ -9,7 +9,7 @@ are summed does not matter: `(a + b) + c == a + (b + c)`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from runwell.errors import InvalidInput
 from runwell.messages.calls import (
@@ -228,7 +228,12 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     _usage = cast("UsageMetadata | None", AIMessage.__dict__["usage_metadata"])
     _base: AIMessageChunk | None
     _position: str | None
-    chunk_position: ClassVar[Any]  # a descriptor, made below
+    if TYPE_CHECKING:  # made below
+
+        @property
+        def chunk_position(self) -> str | None: ...
+        @chunk_position.setter
+        def chunk_position(self, value: str | None) -> None: ...
 
     type: ClassVar[str] = "AIMessageChunk"
     whole = AIMessage
@@ -527,7 +532,9 @@ AIMessageChunk.name = _shared(_of["_name"], "The speaker's name.")
 AIMessageChunk.additional_kwargs = _shared(_of["_kwargs"], "What the provider adds.", looked_at=True)
 AIMessageChunk.response_metadata = _shared(_of["_facts"], "Facts about the response.", looked_at=True)
 AIMessageChunk.usage_metadata = _shared(_of["_usage"], "What the call took, in tokens.")
-AIMessageChunk.chunk_position = _shared(_of["_position"], '"last" on the last chunk.')
+AIMessageChunk.chunk_position = _shared(  # type: ignore[method-assign]
+    _of["_position"], '"last" on the last chunk.'
+)
 
 
 def _rebuilt(cls: type[AIMessageChunk], fields: dict[str, Any]) -> AIMessageChunk:
