@@ -18,12 +18,23 @@ from runwell.errors import CassetteMismatch, InvalidInput
 from runwell.messages import HumanMessage
 from runwell.testing import Call, WireServer, cassette
 from runwell.testing.chat_wire import Colour
-from runwell.testing.wire import AnthropicDialect, MistralDialect, OllamaDialect, OpenAIDialect
+from runwell.testing.wire import (
+    AnthropicDialect,
+    BedrockDialect,
+    CohereDialect,
+    GoogleDialect,
+    MistralDialect,
+    OllamaDialect,
+    OpenAIDialect,
+)
 
 KEY = "sk-live-0123456789-abcdef"
 DIALECTS = {
     "openai": OpenAIDialect,
     "anthropic": AnthropicDialect,
+    "bedrock_converse": BedrockDialect,
+    "cohere": CohereDialect,
+    "google_genai": GoogleDialect,
     "mistralai": MistralDialect,
     "ollama": OllamaDialect,
 }
