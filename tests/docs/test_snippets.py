@@ -124,7 +124,7 @@ def server_url() -> Iterator[str]:
 def test_a_block_runs_through_the_openai_sdk(source: str, tmp_path: Path, server_url: str) -> None:
     model = f'ChatOpenAI(model="gpt-5.5", base_url="{server_url}", api_key="none")'
     redirected = re.sub(r'"openai:[^"]*"', lambda hit: model, source)
-    shown = run(f"from runwell.providers.openai import ChatOpenAI\n{redirected}", tmp_path)
+    shown = run(f"from runwell.providers.openai.chat import ChatOpenAI\n{redirected}", tmp_path)
     assert shown.startswith("It says: Oslo")
 
 

@@ -11,7 +11,7 @@ import pytest
 from runwell.errors import MissingApiKey, MissingExtra, UnknownModel
 from runwell.models import Embeddings, init, init_embeddings
 from runwell.models.embeddings import _inferred
-from runwell.providers.openai_embeddings import OpenAIEmbeddings
+from runwell.providers.openai import OpenAIEmbeddings
 
 
 class Third(Embeddings):

@@ -20,7 +20,7 @@ from runwell.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from runwell.models.openai_wire import ChunkReader, message_from_wire, messages_to_wire
+from runwell.providers.openai.wire import ChunkReader, message_from_wire, messages_to_wire
 
 names = st.text("abcdefgh_", min_size=1, max_size=8)
 values = st.recursive(

@@ -31,7 +31,7 @@ def test_the_unknown_is_none_and_said_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_gemini_is_known_by_either_name() -> None:
-    from runwell.providers.google import ChatGoogleGenerativeAI, ChatVertexAI
+    from runwell.providers.google.chat import ChatGoogleGenerativeAI, ChatVertexAI
 
     known = profile_of("google_genai", "gemini-3.8-flash")
     assert known is not None

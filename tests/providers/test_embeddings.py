@@ -14,11 +14,11 @@ import pytest
 from runwell.errors import InvalidInput, MissingApiKey, ModelAuthenticationError, ModelError, ModelRateLimitError
 from runwell.models import init_embeddings
 from runwell.models.retry import RetryPolicy
-from runwell.providers.bedrock_embeddings import BedrockEmbeddings
-from runwell.providers.cohere_embeddings import CohereEmbeddings
-from runwell.providers.google_embeddings import GoogleGenerativeAIEmbeddings
-from runwell.providers.mistral_embeddings import MistralAIEmbeddings
-from runwell.providers.ollama_embeddings import OllamaEmbeddings
+from runwell.providers.bedrock import BedrockEmbeddings
+from runwell.providers.cohere import CohereEmbeddings
+from runwell.providers.google import GoogleGenerativeAIEmbeddings
+from runwell.providers.mistral import MistralAIEmbeddings
+from runwell.providers.ollama import OllamaEmbeddings
 from runwell.providers.vendor_embeddings import VendorEmbeddings
 from runwell.testing.embeddings import EmbeddingsSuite
 from runwell.testing.wire import (

@@ -20,7 +20,7 @@ GROUP: Final = "runwell.providers"
 
 # Ours, so that a checkout works that nobody installed. Everybody else's come by entry point.
 _OURS: Final = {
-    "azure_openai": "runwell.providers.azure_openai:AzureChatOpenAI",
+    "azure_openai": "runwell.providers.openai:AzureChatOpenAI",
     "anthropic": "runwell.providers.anthropic:ChatAnthropic",
     "bedrock_converse": "runwell.providers.bedrock:ChatBedrockConverse",
     "cohere": "runwell.providers.cohere:ChatCohere",
@@ -36,7 +36,7 @@ _OURS: Final = {
 _ALSO: Final = {"bedrock": _OURS["bedrock_converse"]}
 # Servers of OpenAI's chat completions API.
 _OPENAI_LIKE: Final = {
-    prefix: f"runwell.providers.openai_like:{name}"
+    prefix: f"runwell.providers.openai:{name}"
     for prefix, name in {
         "deepseek": "ChatDeepSeek",
         "fireworks": "ChatFireworks",
@@ -52,13 +52,13 @@ _OPENAI_LIKE: Final = {
 
 EMBEDDINGS_GROUP: Final = "runwell.embeddings"
 _OUR_EMBEDDINGS: Final = {
-    "bedrock": "runwell.providers.bedrock_embeddings:BedrockEmbeddings",
-    "azure_openai": "runwell.providers.azure_embeddings:AzureOpenAIEmbeddings",
-    "cohere": "runwell.providers.cohere_embeddings:CohereEmbeddings",
-    "google_genai": "runwell.providers.google_embeddings:GoogleGenerativeAIEmbeddings",
-    "mistralai": "runwell.providers.mistral_embeddings:MistralAIEmbeddings",
-    "ollama": "runwell.providers.ollama_embeddings:OllamaEmbeddings",
-    "openai": "runwell.providers.openai_embeddings:OpenAIEmbeddings",
+    "bedrock": "runwell.providers.bedrock:BedrockEmbeddings",
+    "azure_openai": "runwell.providers.openai:AzureOpenAIEmbeddings",
+    "cohere": "runwell.providers.cohere:CohereEmbeddings",
+    "google_genai": "runwell.providers.google:GoogleGenerativeAIEmbeddings",
+    "mistralai": "runwell.providers.mistral:MistralAIEmbeddings",
+    "ollama": "runwell.providers.ollama:OllamaEmbeddings",
+    "openai": "runwell.providers.openai:OpenAIEmbeddings",
 }
 
 # Other names for a prefix.

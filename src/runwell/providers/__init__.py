@@ -1,1 +1,1 @@
-"""One package or file per model provider, each loaded by its name and imported by nobody else."""
+"""One package for each vendor, loaded by its name and imported by no room; what several need stands beside them."""

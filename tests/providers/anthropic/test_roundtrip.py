@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.models.anthropic_wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
+from runwell.providers.anthropic.wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
 
 TEXT = st.text(min_size=1, max_size=12)
 NAME = st.sampled_from(["add", "look_up"])

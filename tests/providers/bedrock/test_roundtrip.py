@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.models.bedrock_wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
 from runwell.providers.bedrock import ChatBedrockConverse
+from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
 
 TEXT = st.text(min_size=1, max_size=12).filter(str.strip)
 NAME = st.sampled_from(["add", "look_up"])

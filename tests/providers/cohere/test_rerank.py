@@ -11,7 +11,7 @@ import pytest
 from runwell.documents import Document
 from runwell.errors import InvalidInput, MissingApiKey, ModelAuthenticationError, ModelError
 from runwell.models.retry import RetryPolicy
-from runwell.providers.cohere_rerank import CohereRerank
+from runwell.providers.cohere import CohereRerank
 from runwell.testing.wire import CohereDialect, WireServer
 
 KEY = "co-test-0123456789"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.models.cohere_wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
+from runwell.providers.cohere.wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
 from runwell.testing.wire.cohere import content
 
 TEXT = st.text(min_size=1, max_size=12)

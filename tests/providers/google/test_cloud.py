@@ -9,7 +9,7 @@ import pytest
 from runwell import init_chat_model
 from runwell.errors import InvalidConfig, MissingApiKey, ModelAuthenticationError
 from runwell.models.retry import RetryPolicy
-from runwell.providers.google import ChatGoogleGenerativeAI, ChatVertexAI
+from runwell.providers.google.chat import ChatGoogleGenerativeAI, ChatVertexAI
 
 TOKEN = "ya29.test-token-0123456789"
 

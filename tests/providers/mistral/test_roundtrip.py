@@ -14,7 +14,7 @@ from mistralai.client.models import SystemMessage as WireSystem
 from mistralai.client.models import ToolMessage as WireTool
 
 from runwell.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.models.mistral_wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
+from runwell.providers.mistral.wire import ChunkReader, message_from_wire, messages_from_wire, messages_to_wire
 
 TEXT = st.text(min_size=1, max_size=12)
 NAME = st.sampled_from(["add", "look_up"])

@@ -10,8 +10,7 @@ import pytest
 from runwell.errors import InvalidConfig, InvalidInput, MissingApiKey, ModelRefusalError
 from runwell.models import init_chat_model, init_embeddings
 from runwell.models.retry import RetryPolicy
-from runwell.providers.azure_embeddings import AzureOpenAIEmbeddings
-from runwell.providers.azure_openai import AzureChatOpenAI
+from runwell.providers.openai import AzureChatOpenAI, AzureOpenAIEmbeddings
 from runwell.testing.chat_models import ChatModelSuite
 from runwell.testing.chat_wire import Colour
 from runwell.testing.embeddings import EmbeddingsSuite

@@ -9,8 +9,7 @@ import pytest
 
 from runwell.errors import InvalidHistory, InvalidInput, UnsupportedByProvider
 from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.providers.openai import ChatOpenAI
-from runwell.providers.openai_like import ChatDeepSeek, ChatGroq
+from runwell.providers.openai import ChatDeepSeek, ChatGroq, ChatOpenAI
 from runwell.testing.chat_wire import Colour
 from runwell.testing.wire import OpenAIDialect, ResponsesDialect, WireServer
 

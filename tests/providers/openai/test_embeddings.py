@@ -11,7 +11,7 @@ import pytest
 
 from runwell.errors import ModelError, ModelRateLimitError
 from runwell.models.retry import RetryPolicy
-from runwell.providers.openai_embeddings import OpenAIEmbeddings
+from runwell.providers.openai import OpenAIEmbeddings
 from runwell.testing.embeddings import EmbeddingsSuite
 from runwell.testing.wire import OpenAIDialect, WireServer
 

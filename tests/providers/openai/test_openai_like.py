@@ -12,7 +12,7 @@ from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.models import init_chat_model
 from runwell.models.init import _OPENAI_LIKE
 from runwell.providers.openai import ChatOpenAI
-from runwell.providers.openai_like import ChatDeepSeek, ChatGroq, ChatOpenRouter, OpenAILike
+from runwell.providers.openai.like import ChatDeepSeek, ChatGroq, ChatOpenRouter, OpenAILike
 from runwell.testing.chat_models import ChatModelSuite
 from runwell.testing.chat_wire import Colour
 from runwell.testing.wire import OpenAIDialect, WireServer

@@ -14,9 +14,9 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from pydantic import TypeAdapter
 
 from runwell.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from runwell.models.responses_blocks import items_of_blocks
-from runwell.models.responses_stream import ResponseReader
-from runwell.models.responses_wire import message_from_response, messages_from_input, messages_to_input
+from runwell.providers.openai.responses_blocks import items_of_blocks
+from runwell.providers.openai.responses_stream import ResponseReader
+from runwell.providers.openai.responses_wire import message_from_response, messages_from_input, messages_to_input
 from runwell.testing.wire import Call, ResponsesDialect, Said
 from runwell.testing.wire.responses import events_of_response
 

@@ -12,7 +12,6 @@ from runwell.messages.calls import tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import BaseChatModel
-from runwell.models.openai_wire import message_from_wire, messages_to_wire, usage_from_wire
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import ModelProfile
 from runwell.providers.local.catalogue import DEFAULT_CHAT, MODELS, find, is_gguf_path, own_file
@@ -24,6 +23,7 @@ from runwell.providers.local.runtime import (
     DEFAULT_TIMEOUT_S,
     EngineOptions,
 )
+from runwell.providers.openai.wire import message_from_wire, messages_to_wire, usage_from_wire
 
 __all__ = ["LocalChatModel"]
 

@@ -1,0 +1,25 @@
+"""Anthropic's models, on its own SDK; each class is imported at first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runwell.providers.anthropic.chat import ChatAnthropic
+
+_HOME = {
+    "ChatAnthropic": "runwell.providers.anthropic.chat",
+}
+
+__all__ = ["ChatAnthropic"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

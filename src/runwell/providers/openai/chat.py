@@ -1,0 +1,290 @@
+"""OpenAI's models, and every server that speaks the same chat completions API, through OpenAI's own SDK."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from runwell.errors import UnsupportedByProvider
+from runwell.messages.message import BaseMessage
+from runwell.models.media_kinds import only_kinds
+from runwell.models.outputs import ChatGeneration, ChatResult
+from runwell.models.profile import profile_of
+from runwell.providers.clients import Clients
+from runwell.providers.openai.clients import OpenAIClients
+from runwell.providers.openai.responses import (
+    PATH,
+    SERVED,
+    asks_for_responses,
+    check_settings,
+    may_say_more,
+    responses_body,
+)
+from runwell.providers.openai.responses_stream import ResponseReader, failure_in
+from runwell.providers.openai.responses_wire import message_from_response
+from runwell.providers.openai.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
+from runwell.providers.stainless import StainlessModel
+
+__all__ = ["PASSED", "ChatOpenAI"]
+
+PASSED = (
+    "temperature",
+    "top_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+    "service_tier",
+    "user",
+    "store",
+)
+"""Arguments that go into each request as they are, when set."""
+
+_SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body"})
+_SENT_APART |= {"extra_headers", "extra_query"}
+
+
+class ChatOpenAI(StainlessModel):
+    """A model behind the chat completions API.
+
+    `base_url` is where requests go: OpenAI itself unless given; environment variables change it only with
+    `base_url="env"`, which reads OPENAI_BASE_URL. `api_key` is a text, or a function that gives one; without it
+    OPENAI_API_KEY is read, and MissingApiKey raised if that is not set either. For a server that wants no key pass
+    `api_key="none"`.
+
+    `timeout` is how many seconds the first output may take (600), `stream_idle_timeout` each further chunk of a stream
+    (120). Arguments that no parameter is named for go in `model_kwargs`, or in `extra_body` where a server has its own.
+    Async calls keep one client per event loop, plain calls one; all may run at once.
+    """
+
+    model: str = "gpt-5.5"
+    organization: str | None = None
+    project: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: list[str] | str | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    logit_bias: dict[str, int] | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    user: str | None = None
+    store: bool | None = None
+    use_responses_api: bool | None = None
+    """Which API: True the Responses API, False chat completions, None the one that has what is asked for."""
+    reasoning: dict[str, Any] | None = None
+    include: list[str] | None = None
+    truncation: str | None = None
+    use_previous_response_id: bool = False
+    stream_usage: bool = True
+    """Ask for the token counts at the end of a stream."""
+
+    provider: ClassVar[str] = "openai"
+    any_role: ClassVar[bool] = True
+    _aliases: ClassVar[dict[str, str]] = {
+        "model_name": "model",
+        "openai_api_key": "api_key",
+        "openai_api_base": "base_url",
+        "openai_organization": "organization",
+        "request_timeout": "timeout",
+        "max_completion_tokens": "max_tokens",
+        "stop_sequences": "stop",
+    }
+
+    chooses_api: ClassVar[bool] = True
+    """Whether what is asked for decides between the two APIs, where `use_responses_api` does not."""
+    passed: ClassVar[tuple[str, ...]] = PASSED
+    known_as: ClassVar[str] = ""
+    """The provider whose models' profiles are its own, if another."""
+    thoughts: ClassVar[str] = "reasoning_content"
+    """The field of an answer that holds what the model thought, where the server tells it."""
+    media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
+    media_in_results: ClassVar[str] = "in a user's message after it"
+
+    sdk: ClassVar[str] = "openai"
+    extra: ClassVar[str] = "openai"
+    default_base_url: ClassVar[str] = "https://api.openai.com/v1"
+    url_variable: ClassVar[str] = "OPENAI_BASE_URL"
+    key_variable: ClassVar[str] = "OPENAI_API_KEY"
+    key_may_be_a_function: ClassVar[bool] = True
+    clients: ClassVar[type[Clients]] = OpenAIClients
+    answers_with: ClassVar[str] = "a chat completion"
+    path: ClassVar[str] = "/chat/completions"
+    wanted: ClassVar[str] = "choices"
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        if self.base_url == ChatOpenAI.default_base_url:  # account settings, which are no other server's business
+            self.organization = self.organization or os.environ.get("OPENAI_ORG_ID")
+            self.project = self.project or os.environ.get("OPENAI_PROJECT_ID")
+        self._max_tokens_name = "max_completion_tokens" if self._at_openai else "max_tokens"
+        if self.profile is None:
+            self.profile = profile_of(self.known_as or self.provider, self.model) if self._at_openai else None
+        check_settings(self)
+
+    @property
+    def _at_openai(self) -> bool:
+        """Whether the server is OpenAI's, whose rules are known, and not one that is like it."""
+        return self.base_url == self.default_base_url
+
+    @property
+    def _is_strict(self) -> bool:
+        """Whether the server is known to refuse what is beyond the format, and histories that lack a call or result."""
+        return self._at_openai
+
+    @property
+    def _sent_model(self) -> str:
+        return self.model
+
+    @property
+    def server_side_tools(self) -> frozenset[str]:
+        served = self.use_responses_api or (self.use_responses_api is None and self._at_openai)
+        return SERVED if served else frozenset()
+
+    # -- the request
+
+    def _check_tool(self, definition: Mapping[str, Any]) -> None:
+        if self._at_openai and isinstance(definition.get("function"), Mapping):
+            from runwell.schemas.dialects import convert_to_openai_function
+
+            convert_to_openai_function(definition)
+
+    def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
+        return not asks_for_responses(self, kwargs)  # the API keeps answers, and takes results of calls that it made
+
+    def _request(
+        self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(the body, what the SDK is told about sending it)."""
+        options = self._options(kwargs)
+        responses = asks_for_responses(self, kwargs)
+        takes = [kind for kind in self.media if kind != "audio"] if responses else self.media
+        messages = list(only_kinds(messages, type(self).__name__, takes))
+        if responses:
+            asked = kwargs.get("response_format")
+            if asked is not None:
+                kwargs = {**kwargs, "response_format": _response_format(asked)}
+            return responses_body(self, messages, stop, kwargs, stream), options
+        body: dict[str, Any] = {"model": self._sent_model, "messages": self._wire(messages)}
+        for name in self.passed:
+            value = getattr(self, name)
+            if value is not None:
+                body[name] = value
+        if self.max_tokens is not None:
+            body[self._max_tokens_name] = self.max_tokens
+        stop = stop if stop is not None else self.stop
+        if stop:
+            body["stop"] = [stop] if isinstance(stop, str) else list(stop)
+        body.update(self.model_kwargs)
+        for name, value in kwargs.items():
+            if name == "max_tokens":
+                body[self._max_tokens_name] = value
+            elif name == "response_format":
+                body[name] = _response_format(value)
+            elif name not in _SENT_APART and value is not None:
+                body[name] = value
+        self._add_tools(body, kwargs)
+        if body.get("n", 1) != 1:
+            raise UnsupportedByProvider(
+                f"A call gives one answer; got n={body['n']!r}.", hint="For several: model.batch([prompt] * n)."
+            )
+        if stream:
+            body["stream"] = True
+            if self.stream_usage:
+                body["stream_options"] = {"include_usage": True}
+        body.update(self.extra_body)
+        body.update(kwargs.get("extra_body") or {})
+        return body, options
+
+    def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
+        """The messages as the server takes them."""
+        return messages_to_wire(messages, strictly=self._is_strict)
+
+    def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the SDK is told about sending a request."""
+        options = {"security": {"bearer_auth": True}, "timeout": self._timeout_of(kwargs.get("timeout"))}
+        if kwargs.get("extra_headers"):
+            options["headers"] = kwargs["extra_headers"]
+        if kwargs.get("extra_query"):
+            options["params"] = kwargs["extra_query"]
+        return options
+
+    def _add_tools(self, body: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
+        tools = kwargs.get("tools")
+        if not tools:  # an empty list is refused, and so is what refers to it
+            return
+        from runwell.models.tool_choice import tool_choice_for
+        from runwell.schemas.dialects import function_definition
+
+        body["tools"] = [function_definition(tool) for tool in tools]
+        choice = kwargs.get("tool_choice")
+        if choice is not None:
+            body["tool_choice"] = tool_choice_for(choice, body["tools"])
+        if kwargs.get("parallel_tool_calls") is not None:
+            body["parallel_tool_calls"] = kwargs["parallel_tool_calls"]
+
+    def _timeout_of(self, asked: Any) -> Any:
+        from openai import Timeout
+
+        return self._timeout(asked, Timeout)
+
+    # -- what comes back
+
+    def _path(self, request: Any) -> str:
+        return PATH if "input" in request[0] else self.path
+
+    def _wanted(self, request: Any) -> str:
+        return "output" if "input" in request[0] else self.wanted
+
+    def _may_be_empty(self, answer: Mapping[str, Any]) -> bool:
+        return answer.get("object") == "response" and answer.get("status") is not None
+
+    def _reader(self, request: Any) -> Any:
+        if "input" in request[0]:
+            return ResponseReader(may_say_more(request[0]), self.base_url or "")
+        return ChunkReader(self.thoughts)
+
+    def _read(self, answer: Mapping[str, Any], headers: Mapping[str, str], request: Any) -> ChatResult:
+        if "input" in request[0]:
+            return self._read_response(answer, headers, request)
+        generations = []
+        for choice in answer["choices"]:
+            message = message_from_wire(choice["message"], answer.get("usage"), thoughts=self.thoughts)
+            message.response_metadata = metadata_from_wire(answer, choice, headers.get("x-request-id"))
+            generations.append(ChatGeneration(message))
+        return ChatResult(generations, {"model_name": answer.get("model"), "token_usage": answer.get("usage")})
+
+    def _read_response(self, answer: Mapping[str, Any], headers: Mapping[str, str], request: Any) -> ChatResult:
+        if answer.get("status") == "failed":
+            raise failure_in(answer, self.base_url or "")
+        message = message_from_response(answer, rich=may_say_more(request[0]))
+        if headers.get("x-request-id"):
+            message.response_metadata["request_id"] = headers["x-request-id"]
+        usage = {"model_name": answer.get("model"), "token_usage": answer.get("usage")}
+        return ChatResult([ChatGeneration(message)], usage)
+
+
+def _response_format(asked: Any) -> Any:
+    """A dict as it is; a class as the JSON schema of its fields."""
+    if isinstance(asked, Mapping):
+        return asked
+    from runwell.schemas.strict import strict_schema
+    from runwell.schemas.structured import StructuredSchema
+
+    read = StructuredSchema(asked)
+    described = {
+        "name": read.name,
+        "schema": strict_schema(read.json_schema, f"The answer {read.name}"),
+        "strict": True,
+    }
+    return {"type": "json_schema", "json_schema": described}
