@@ -93,6 +93,20 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling", "json_mode")
     """Ways to ask for an answer in a shape that the model understands."""
 
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "streaming": "call stream() or astream(); an agent or chain that is streamed streams its model by itself. "
+        "disable_streaming=True keeps it from that.",
+        "verbose": "callbacks=[...] of a call, or set the level of the logger 'runwell'.",
+        "callback_manager": "callbacks=[...].",
+        "output_version": "leave it out: content_blocks has the standard blocks, whatever the vendor.",
+        "custom_get_token_ids": "subclass the model and write get_num_tokens(text).",
+        "tools": "model.bind_tools([...]), or create_agent(model, [...]).",
+        "tool_choice": "model.bind_tools([...], tool_choice=...).",
+        "strict": "model.bind_tools([...], strict=...), or with_structured_output(..., strict=...).",
+        "response_format": "model.with_structured_output(schema), or create_agent(response_format=schema).",
+        "system": "a SystemMessage before the others, or create_agent(system_prompt=...).",
+        "system_prompt": "a SystemMessage before the others, or create_agent(system_prompt=...).",
+    }
     _fields: ClassVar[dict[str, Any]] = {"name": None}
     _writes: ClassVar[frozenset[str]] = frozenset()
 

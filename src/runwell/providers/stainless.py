@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from runwell.errors import ModelConnectionError, ModelTimeout
 from runwell.models.outputs import ChatResult
 from runwell.models.wire_errors import error_from_wire
+from runwell.providers.http_library import http_error
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["StainlessModel"]
@@ -79,15 +80,13 @@ class StainlessModel(VendorModel):
 
     def _translated(self, error: Exception) -> Exception:
         """Our error for the SDK's, or for its HTTP client's, which an SDK lets through in the middle of a stream."""
-        import httpx2
-
         sdk = import_module(self.sdk)
         who = self.base_url or ""
-        if isinstance(error, sdk.APITimeoutError | httpx2.TimeoutException):
+        if isinstance(error, sdk.APITimeoutError) or http_error(error) == "timeout":
             return ModelTimeout(
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
-        if isinstance(error, sdk.APIConnectionError | httpx2.TransportError):
+        if isinstance(error, sdk.APIConnectionError) or http_error(error) == "transport":
             why = error.__cause__
             return ModelConnectionError(f"{who} was not reached, or the connection broke: {why or error}.")
         if isinstance(error, sdk.APIStatusError):

@@ -19,8 +19,9 @@ from runwell.models.idle import IdleWatch
 from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.providers.clients import Clients
+from runwell.providers.http_library import check_http_clients
 
-__all__ = ["CONNECT_S", "FIRST_OUTPUT_S", "VendorModel"]
+__all__ = ["CLIENT", "CONNECT_S", "FIRST_OUTPUT_S", "PROXY", "VendorModel"]
 
 _PER_REQUEST = frozenset(
     (
@@ -37,6 +38,9 @@ _PER_REQUEST = frozenset(
     )
 )
 """Arguments that stand in each request, and settle nothing about connections."""
+
+CLIENT = "http_client=httpx.Client(...) and http_async_client=httpx.AsyncClient(...); the SDK's client is made here."
+PROXY = "http_client=httpx.Client(proxy=...), and http_async_client=httpx.AsyncClient(proxy=...) for async calls."
 
 FIRST_OUTPUT_S = 600.0
 CONNECT_S = 10.0
@@ -62,6 +66,21 @@ class VendorModel(BaseChatModel):
     http_client: Any = None
     http_async_client: Any = None
 
+    _beyond: ClassVar[str] = " Fields of the vendor's API that it does not name: model_kwargs={...}."
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "client": CLIENT,
+        "async_client": CLIENT,
+        "client_kwargs": "default_headers={...} for headers, http_client= and http_async_client= for the rest.",
+        "sync_client_kwargs": "http_client=httpx.Client(...).",
+        "async_client_kwargs": "http_async_client=httpx.AsyncClient(...).",
+        "client_args": "default_headers={...} for headers, http_client= and http_async_client= for the rest.",
+        "parallel_tool_calls": "model.bind_tools([...], parallel_tool_calls=False).",
+        "n": "one answer to a call; model.batch([question] * 3) gives three.",
+        "headers": "default_headers={...}.",
+        "proxy": PROXY,
+        "max_concurrent_requests": 'the config of a batch: model.batch(questions, {"max_concurrency": 8}).',
+    }
+
     sdk: ClassVar[str] = ""
     """The module that must be there."""
     extra: ClassVar[str] = ""
@@ -74,6 +93,8 @@ class VendorModel(BaseChatModel):
     """What stands for the key where no variable holds it, for the table in docs/providers.md."""
     key_may_be_a_function: ClassVar[bool] = False
     clients: ClassVar[type[Clients]] = Clients
+    http_library: ClassVar[tuple[str, ...]] = ("httpx2",)
+    """Whose clients its SDK works with; empty if it has a client of its own kind."""
     any_role: ClassVar[bool] = False
     """Whether servers of this API take roles of their own."""
     any_block: ClassVar[bool] = False
@@ -107,6 +128,8 @@ class VendorModel(BaseChatModel):
         name = getattr(self, "model", None)
         if not name or not isinstance(name, str):
             raise InvalidInput(f"{type(self).__name__} needs the name of a model; got model={name!r}.")
+        if self.http_library:
+            check_http_clients(type(self).__name__, self.http_client, self.http_async_client, self.http_library)
         self.base_url = self._resolve_base_url()
         self.api_key = self._resolve_key()
         self._clients = self.clients()
@@ -134,6 +157,10 @@ class VendorModel(BaseChatModel):
         raise MissingApiKey(
             f"{type(self).__name__} has no API key.", hint=f"Set {self.key_variable}, or pass api_key=...{local}"
         )
+
+    def _advice(self, argument: str) -> str | None:
+        found = super()._advice(argument)
+        return (found and self.http_library and found.replace("httpx.", f"{self.http_library[0]}.")) or found
 
     @property
     def model_name(self) -> str:

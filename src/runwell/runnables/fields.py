@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
@@ -36,6 +36,11 @@ class KeywordFields:
     _fields: ClassVar[dict[str, Any]] = {}
     _aliases: ClassVar[dict[str, str]] = {}
     """Other names under which an argument may be given."""
+    _not_here: ClassVar[Mapping[str, str]] = {}
+    """Arguments that other libraries have for such a class, and what to write instead; those of base classes too."""
+
+    _beyond: ClassVar[str] = ""
+    """Where arguments go that the class does not name, for errors."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -94,11 +99,19 @@ class KeywordFields:
     def _bad_arguments(self, unknown: list[str], missing: list[str]) -> InvalidInput:
         name, known = type(self).__name__, [*self._fields, *self._aliases]
         if unknown:
-            told = ", ".join(f"{each!r}{nearest(each, known)}" for each in unknown)
-            return InvalidInput(
-                f"{name} takes no argument {told}.", hint=f"It takes {', '.join(sorted(self._fields))}."
-            )
+            advice = {each: found for each in unknown if (found := self._advice(each))}
+            told = ", ".join(repr(each) if each in advice else f"{each!r}{nearest(each, known)}" for each in unknown)
+            hint = f"It takes {', '.join(sorted(self._fields))}.{self._beyond}"
+            if len(advice) == len(unknown):
+                hint = " ".join(f"{each}: {advice[each]}" for each in unknown)
+            elif advice:
+                hint = " ".join((*(f"{each}: {advice[each]}" for each in advice), hint))
+            return InvalidInput(f"{name} takes no argument {told}.", hint=hint)
         return InvalidInput(f"{name} needs {', '.join(repr(each) for each in missing)}.")
+
+    def _advice(self, argument: str) -> str | None:
+        """What to write instead of an argument that there is not."""
+        return next((table[argument] for cls in type(self).__mro__ if argument in (table := _own_table(cls))), None)
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
         """The arguments that differ from their default, secrets masked."""
@@ -122,6 +135,11 @@ class KeywordFields:
                 raise self._bad_arguments([name], [])
             twin.__dict__[name] = value
         return twin
+
+
+def _own_table(cls: type) -> Mapping[str, str]:
+    table: Mapping[str, str] = vars(cls).get("_not_here", {})
+    return table
 
 
 _COPIED = (list, dict, set)

@@ -16,6 +16,7 @@ from runwell.providers.anthropic.tools import SERVED
 from runwell.providers.anthropic.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.stainless import StainlessModel
+from runwell.providers.vendor_model import PROXY
 
 __all__ = ["ChatAnthropic"]
 
@@ -91,6 +92,12 @@ class ChatAnthropic(StainlessModel):
         "default_request_timeout": "timeout",
         "max_tokens_to_sample": "max_tokens",
         "stop_sequences": "stop",
+    }
+
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "anthropic_proxy": PROXY,
+        "reuse_last_container": "container=, with the id that an answer's response_metadata told.",
+        "stream_usage": "leave it out: streams count their tokens.",
     }
 
     media: ClassVar[tuple[str, ...]] = ("image", "file")

@@ -104,6 +104,17 @@ class ChatBedrockConverse(VendorModel):
         "stop_sequences": "stop",
     }
 
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "async_client": "client=: async calls use it in threads.",
+        "proxy": "config=botocore.config.Config(proxies={...}).",
+        "bedrock_client": "client=, a boto3 client of bedrock-runtime.",
+        "base_model_id": "profile={...} says what the model behind an ARN can do.",
+        "provider": "profile={...} says what the model behind an ARN can do.",
+        "guard_last_turn_only": '{"guardContent": ...} blocks in the messages that are to be judged.',
+        "supports_tool_choice_values": "profile={...} says what the model can do.",
+        "raw_blocks": "blocks of the Converse API may stand in a message's content.",
+    }
+
     tool_choices: ClassVar[tuple[str, ...]] = ("auto", "any", "a name")
     turns_parallel_off: ClassVar[bool] = False
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "video", "file")
@@ -116,6 +127,7 @@ class ChatBedrockConverse(VendorModel):
     key_variable: ClassVar[str] = "AWS_BEARER_TOKEN_BEDROCK"
     keyed_by: ClassVar[str] = "`AWS_BEARER_TOKEN_BEDROCK`, else AWS's chain"
     clients: ClassVar[type[Clients]] = BedrockClients
+    http_library: ClassVar[tuple[str, ...]] = ()
     answers_with: ClassVar[str] = "a message"
     _clients: BedrockClients
 

@@ -27,6 +27,7 @@ class CohereAccount(VendorModel):
     url_variable: ClassVar[str] = "CO_API_URL"
     key_variable: ClassVar[str] = "COHERE_API_KEY"
     clients: ClassVar[type[Clients]] = CohereClients
+    http_library: ClassVar[tuple[str, ...]] = ("httpx",)
 
     def _sending(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         from httpx import Timeout

@@ -83,6 +83,11 @@ class ChatCohere(CohereAccount):
         "stop_sequences": "stop",
     }
 
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "preamble": "a SystemMessage before the others.",
+        "connectors": "version 2 of the API has none: documents=, or a tool that searches.",
+    }
+
     turns_parallel_off: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import Any, ClassVar
 
 from runwell.errors import InvalidConfig, ModelAuthenticationError, ModelConnectionError, ModelTimeout
@@ -11,6 +10,7 @@ from runwell.providers.clients import Clients
 from runwell.providers.google.clients import GoogleClients
 from runwell.providers.google.errors import google_error
 from runwell.providers.google.request import Request
+from runwell.providers.http_library import http_error, http_module
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["GoogleAccount"]
@@ -34,6 +34,7 @@ class GoogleAccount(VendorModel):
     url_variable: ClassVar[str] = "GOOGLE_GEMINI_BASE_URL"
     key_variable: ClassVar[str] = "GOOGLE_API_KEY"
     clients: ClassVar[type[Clients]] = GoogleClients
+    http_library: ClassVar[tuple[str, ...]] = ("httpx2", "httpx")
     answers_with: ClassVar[str] = "an answer of Gemini's API"
 
     def model_post_init(self, context: Any) -> None:
@@ -108,7 +109,7 @@ class GoogleAccount(VendorModel):
         from google.genai.errors import APIError, UnknownApiResponseError
 
         who = self.base_url or ""
-        name = _http_error(error)
+        name = http_error(error)
         if name == "timeout":
             return ModelTimeout(
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
@@ -130,25 +131,7 @@ class GoogleAccount(VendorModel):
         return error
 
 
-def _http_module(thing: Any) -> Any:
-    """The HTTP library that a client or an error is of: the SDK takes httpx2 and httpx."""
-    for kind in type(thing).__mro__:
-        name = kind.__module__.partition(".")[0]
-        if name in ("httpx", "httpx2"):
-            return import_module(name)
-    return None
-
-
 def _timeout_of(http: Any) -> Any:
     import httpx2
 
-    return (_http_module(http) or httpx2).Timeout
-
-
-def _http_error(error: Exception) -> str:
-    module = _http_module(error)
-    if module is None:
-        return ""
-    if isinstance(error, module.TimeoutException):
-        return "timeout"
-    return "transport" if isinstance(error, module.TransportError) else ""
+    return (http_module(http) or httpx2).Timeout

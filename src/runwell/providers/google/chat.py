@@ -111,8 +111,17 @@ class ChatGoogleGenerativeAI(GoogleAccount):
         "max_tokens": "max_output_tokens",
         "stop_sequences": "stop",
         "request_timeout": "timeout",
+        "retries": "max_retries",
         "reasoning_effort": "thinking_level",
         "additional_headers": "default_headers",
+    }
+
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "transport": "leave it out: the API is spoken over HTTP (REST).",
+        "client_options": "base_url= for the address, default_headers={...} for headers.",
+        "convert_system_message_to_human": "leave it out: done by itself for models that take no instructions.",
+        "default_metadata": "default_headers={...}.",
+        "wait_exponential_kwargs": "max_retries=; Google's own delays are waited out.",
     }
 
     turns_parallel_off: ClassVar[bool] = False

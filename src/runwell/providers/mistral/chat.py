@@ -68,6 +68,7 @@ class ChatMistralAI(VendorModel):
         "endpoint": "base_url",
         "seed": "random_seed",
         "stop_sequences": "stop",
+        "safe_mode": "safe_prompt",
     }
 
     strict_tools: ClassVar[bool] = True

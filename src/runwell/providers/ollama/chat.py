@@ -87,6 +87,15 @@ class ChatOllama(VendorModel):
         "host": "base_url",
     }
 
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "think": "reasoning=True, or 'low', 'medium', 'high'.",
+        "validate_model_on_init": "leave it out: the first call says if the model is not there.",
+        **{
+            option: f"model_kwargs={{'options': {{{option!r}: ...}}}}."
+            for option in ("tfs_z", "typical_p", "num_keep", "num_batch", "main_gpu", "use_mmap", "penalize_newline")
+        },
+    }
+
     tool_choices: ClassVar[tuple[str, ...]] = ("auto",)
     turns_parallel_off: ClassVar[bool] = False
     strict_tools: ClassVar[bool] = False
@@ -98,6 +107,7 @@ class ChatOllama(VendorModel):
     default_base_url: ClassVar[str] = "http://127.0.0.1:11434"
     url_variable: ClassVar[str] = "OLLAMA_HOST"
     clients: ClassVar[type[Clients]] = OllamaClients
+    http_library: ClassVar[tuple[str, ...]] = ("httpx",)
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
@@ -120,7 +130,7 @@ class ChatOllama(VendorModel):
         stop = stop if stop is not None else self.stop
         if stop:
             options["stop"] = [stop] if isinstance(stop, str) else list(stop)
-        options |= kwargs.get("options") or {}
+        options |= {**(self.model_kwargs.get("options") or {}), **(kwargs.get("options") or {})}
         body: dict[str, Any] = {"model": self.model, "messages": messages_to_wire(messages), "stream": stream}
         if options:
             body["options"] = options
@@ -139,7 +149,7 @@ class ChatOllama(VendorModel):
             body["tools"] = [function_definition(tool) for tool in kwargs["tools"]]
         taken = {*_SENT_APART, *_OPTIONS}
         body.update({name: value for name, value in kwargs.items() if name not in taken and value is not None})
-        body.update(self.model_kwargs)
+        body.update({name: value for name, value in self.model_kwargs.items() if name != "options"})
         body.update(self.extra_body)
         body.update(kwargs.get("extra_body") or {})
         sending = {

@@ -18,14 +18,14 @@ class OllamaClients(Clients):
 
     def make(self, model: Any) -> Any:
         if model.http_client is not None:
-            return model.http_client
+            return _Given(model.http_client, model)
         from ollama import Client
 
         return _keyed(Client(host=model.base_url, headers=dict(model.default_headers))._client, model)
 
     def make_async(self, model: Any) -> Any:
         if model.http_async_client is not None:
-            return model.http_async_client
+            return _Given(model.http_async_client, model)
         from ollama import AsyncClient
 
         return _keyed(AsyncClient(host=model.base_url, headers=dict(model.default_headers))._client, model)
@@ -42,3 +42,25 @@ def _keyed(client: Any, model: Any) -> Any:
     elif "authorization" not in named:
         client.headers.pop("authorization", None)
     return client
+
+
+class _Given:
+    """A client that was handed in, which knows neither the model's address nor its key. It is closed by its owner."""
+
+    __slots__ = ("_headers", "_http", "_where", "send")
+
+    def __init__(self, http: Any, model: Any) -> None:
+        self._http = http
+        self._where = model.base_url
+        self._headers = dict(model.default_headers)
+        if isinstance(model.api_key, SecretStr):
+            self._headers["authorization"] = f"Bearer {model.api_key.get_secret_value()}"
+        self.send = http.send
+
+    def post(self, path: str, *, headers: Any = None, **sending: Any) -> Any:
+        return self._http.post(self._where + path, headers={**self._headers, **(headers or {})}, **sending)
+
+    def build_request(self, method: str, path: str, *, headers: Any = None, **sending: Any) -> Any:
+        return self._http.build_request(
+            method, self._where + path, headers={**self._headers, **(headers or {})}, **sending
+        )

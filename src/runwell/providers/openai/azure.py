@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
@@ -70,6 +71,14 @@ class AzureChatOpenAI(ChatOpenAI):
         **ChatOpenAI._aliases,
         "deployment_name": "azure_deployment",
         "openai_api_version": "api_version",
+        "azure_ad_async_token_provider": "azure_ad_token_provider",
+    }
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "openai_api_type": "leave it out; azure_ad_token= or azure_ad_token_provider= where Entra ID pays.",
+        "model_version": "model=: the model behind the deployment, which prices and profile are looked up by.",
+        "validate_base_url": "leave it out; azure_endpoint= is the resource's address, base_url= a whole base URL.",
+        "azure_openai_api_key": "api_key=.",
+        "azure_openai_endpoint": "azure_endpoint=.",
     }
     default_base_url: ClassVar[str] = ""
     url_variable: ClassVar[str] = "AZURE_OPENAI_ENDPOINT"

@@ -25,6 +25,7 @@ from runwell.providers.openai.responses_stream import ResponseReader, failure_in
 from runwell.providers.openai.responses_wire import message_from_response
 from runwell.providers.openai.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.stainless import StainlessModel
+from runwell.providers.vendor_model import CLIENT, PROXY
 
 __all__ = ["PASSED", "ChatOpenAI"]
 
@@ -97,8 +98,25 @@ class ChatOpenAI(StainlessModel):
         "openai_api_base": "base_url",
         "openai_organization": "organization",
         "request_timeout": "timeout",
+        "stream_chunk_timeout": "stream_idle_timeout",
         "max_completion_tokens": "max_tokens",
         "stop_sequences": "stop",
+    }
+
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "root_client": CLIENT,
+        "root_async_client": CLIENT,
+        "openai_proxy": PROXY,
+        "http_socket_options": CLIENT,
+        "tiktoken_model_name": "leave it out: get_num_tokens estimates without a tokenizer.",
+        "include_response_headers": "leave it out: an error has status, request_id and retry_after.",
+        "disabled_params": "leave out what the server does not take: only what is given is sent.",
+        "max_tokens_to_sample": "max_tokens=.",
+        **{
+            field: f"model_kwargs={{{field!r}: ...}}."
+            for field in ("modalities", "audio", "prediction", "prompt_cache_key", "safety_identifier")
+        },
+        "context_management": "model_kwargs={'context_management': [...]}, with use_responses_api=True.",
     }
 
     chooses_api: ClassVar[bool] = True
@@ -118,6 +136,7 @@ class ChatOpenAI(StainlessModel):
     key_variable: ClassVar[str] = "OPENAI_API_KEY"
     key_may_be_a_function: ClassVar[bool] = True
     clients: ClassVar[type[Clients]] = OpenAIClients
+    http_library: ClassVar[tuple[str, ...]] = ("httpx2", "httpx")
     answers_with: ClassVar[str] = "a chat completion"
     path: ClassVar[str] = "/chat/completions"
     wanted: ClassVar[str] = "choices"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import loads
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from runwell.errors import InvalidInput, OutsideError
 from runwell.models.retry import RetryPolicy
 from runwell.ports.embeddings import Embeddings
 from runwell.providers.openai.chat import ChatOpenAI
+from runwell.providers.vendor_model import PROXY
 from runwell.runnables.fields import KeywordFields
 
 __all__ = ["OpenAIEmbeddings"]
@@ -48,6 +49,19 @@ class OpenAIEmbeddings(KeywordFields, Embeddings):
         "openai_api_key": "api_key",
         "openai_api_base": "base_url",
         "request_timeout": "timeout",
+    }
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "check_embedding_ctx_length": "leave it out: texts are sent as they are, never as tokens.",
+        "embedding_ctx_length": "leave it out; split long texts before.",
+        "tiktoken_enabled": "leave it out: texts are sent as they are, never as tokens.",
+        "tiktoken_model_name": "leave it out: texts are sent as they are, never as tokens.",
+        "deployment": "model=.",
+        "show_progress_bar": "leave it out; embed_documents of slices shows how far it is.",
+        "headers": "default_headers={...}.",
+        "skip_empty": "leave empty texts out before.",
+        "openai_proxy": PROXY,
+        "retry_min_seconds": "max_retries=; Retry-After is waited out.",
+        "retry_max_seconds": "max_retries=; Retry-After is waited out.",
     }
 
     def model_post_init(self, context: Any) -> None:
