@@ -142,7 +142,9 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
             raise ToolDefinitionError(
                 f"{self._place()}: a tool needs _run or _arun.", hint="Write one of them: def _run(self, ...)."
             )
-        return Callee(plain, aio)
+        from runwell.tools.two_colours import written_out
+
+        return Callee(*written_out(plain, aio))
 
     def _read(self) -> Definition:
         """Work out everything about the tool."""

@@ -18,6 +18,7 @@ from runwell.schemas.injection import NOTHING, Injection, find_injection
 from runwell.schemas.signature import Shape, read_fields, read_function
 from runwell.tools.model_arguments import ModelArguments, arguments_from_shape
 from runwell.tools.schema_arguments import SchemaArguments
+from runwell.tools.two_colours import joined, suited
 from runwell.tools.validation import Arguments
 
 __all__ = ["Definition", "define"]
@@ -34,6 +35,8 @@ class Definition:
     positional: tuple[str, ...]
     callee: Callee[Any]
     unbound: bool = False
+    left_out: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    """What the plain and the async function are not handed, where there are two."""
     packed: bytes | None = None
     """The arguments' JSON schema, from which copies are made."""
 
@@ -55,6 +58,7 @@ def define(
     `doc` is the docstring to read. `parse_docstring`: None reads it leniently, True strictly, False takes it whole.
     """
     shape = read_function(function, hints=infer_schema, reserved=reserved)
+    left_out = joined(callee, shape, reserved, hints=infer_schema)
     read = Docstring(_whole(doc)) if parse_docstring is False else read_docstring(doc or "")
     if parse_docstring is not False:
         check_docstring(read, shape, function, strict=parse_docstring is True, documented=bool(doc))
@@ -69,7 +73,9 @@ def define(
     told = (description or read.description).strip()
     if not told:
         raise needs_description(shape.where, name)
-    return Definition(shape.where, told, arguments, injected, shape.positional, callee, shape.unbound)
+    return Definition(
+        shape.where, told, arguments, injected, shape.positional, suited(callee, left_out), shape.unbound, left_out
+    )
 
 
 def _whole(doc: str | None) -> str:

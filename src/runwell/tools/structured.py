@@ -109,13 +109,15 @@ class StructuredTool(BaseTool):
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """As a method: a tool declared in a class body is bound to the instance it is read from."""
+        from runwell.tools.two_colours import suited
+
         if instance is None or self._definition is None or not self._definition.unbound:
             return self
         bound = copy.copy(self)
         bound.func = None if self.func is None else MethodType(self.func, instance)
         bound.coroutine = None if self.coroutine is None else MethodType(self.coroutine, instance)
         bound._definition = copy.copy(self._definition)
-        bound._definition.callee = bound._callee()
+        bound._definition.callee = suited(bound._callee(), bound._definition.left_out)
         bound._definition.unbound = False
         return bound
 
