@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Annotated, Any
 
 import pytest
@@ -268,11 +269,38 @@ def test_an_exclusive_tool_runs_alone_and_after_the_others(run: Any) -> None:
         ({"other": []}, "has no 'messages'"),
         ([HumanMessage("hi")], "none of them is the model's"),
         ([{"name": "add", "args": {}}], "has no id"),
+        ([asks({"name": "add", "args": {}, "id": None})], "has no id"),
+        ([asks(call("add", "1", a=1, b=1), call("add", "1", a=2, b=2))], "Several calls have the id '1'"),
     ],
 )
 def test_what_cannot_be_run_is_refused(run: Any, given: Any, problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         run.invoke(ToolNode([add]), given)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_config_of_the_run_bounds_how_many_run_side_by_side_e5(run: Any, most: int) -> None:
+    gate, active, peak = threading.Lock(), 0, 0
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        nonlocal active, peak
+        with gate:
+            active += 1
+            peak = max(peak, active)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        with gate:
+            active -= 1
+        return "done"
+
+    graph = StateGraph(MessagesState).add_node("tools", ToolNode([work], max_concurrency=3))
+    graph.add_edge(START, "tools").add_edge("tools", END)
+    turn = asks(*(call("work", str(at)) for at in range(8)))
+    run.invoke(graph.compile(), {"messages": [turn]}, {"max_concurrency": most})
+    run.invoke(ToolNode([work]), {"messages": [turn]}, {"max_concurrency": most})
+    assert peak == most
 
 
 def test_two_tools_of_one_name_are_refused_here_too() -> None:

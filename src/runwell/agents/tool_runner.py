@@ -46,8 +46,9 @@ class ToolNode(Runnable[Any, Any]):
     `handle_tool_errors` says which errors the model is told: "default" (bad arguments, `ToolError`, errors of the
     outside), True (all), False (none), exception classes, a text to say instead, or a function of the error that gives
     the text. `wrap_tool_call(request, handler)`, of either colour, is around each call. At most `max_concurrency` calls
-    run at once. `limits` say more: how many of them, and how much of a result the answer shows (the whole is its
-    artifact). When one fails or pauses the others end first, and are not made again.
+    run at once, or as many as the run's config says if that is less. `limits` say more: how many of them, and how much
+    of a result the answer shows (the whole is its artifact). When one fails or pauses the others end first, and are not
+    made again.
 
     Raises DuplicateTool and ToolDefinitionError for tools that cannot be.
     """
@@ -119,7 +120,7 @@ class ToolNode(Runnable[Any, Any]):
         results: dict[int, Any] = {}
         for group in self._groups(asked.calls):
             flows = [lambda call=asked.calls[at]: self._call(call, asked.state, runtime, scope) for at in group]
-            outcomes = await RunTasks(flows, self.limits.max_concurrency)
+            outcomes = await RunTasks(flows, self._at_once(runtime, scope))
             errors = [outcome.error for outcome in outcomes if outcome.error is not None]
             for at, outcome in zip(group, outcomes, strict=True):
                 if outcome.error is None:
@@ -135,6 +136,12 @@ class ToolNode(Runnable[Any, Any]):
                 for at in group:
                     keep(scope, asked.calls[at]["id"], results[at])
         return self._shaped([results[at] for at in range(len(asked.calls))], asked)
+
+    def _at_once(self, runtime: Runtime[Any], scope: TaskScope | None) -> int | None:
+        """How many calls may run side by side: by the node's limit, and by that of the run's config."""
+        run = scope.run if scope is not None else None
+        said = run.max_concurrency if run is not None else (runtime.config or {}).get("max_concurrency")
+        return min((each for each in (self.limits.max_concurrency, said) if each is not None), default=None)
 
     def _groups(self, calls: list[Any]) -> list[list[int]]:
         """Places of calls to be run side by side; an exclusive tool's alone, after the others."""
@@ -234,7 +241,18 @@ class ToolNode(Runnable[Any, Any]):
                 f"ToolNode {self.name!r} got {len(messages)} messages, and none of them is the model's.",
                 hint="The last AI message says which tools to run.",
             )
-        return open_calls(messages)
+        calls = open_calls(messages)
+        ids = [call["id"] for call in calls]
+        for call in calls:
+            if not call["id"] or ids.count(call["id"]) > 1:
+                what = (
+                    f"Several calls have the id {call['id']!r}" if call["id"] else f"The call {call!r:.200} has no id"
+                )
+                raise InvalidInput(
+                    f"ToolNode {self.name!r}: {what}, and answers go by the id.",
+                    hint="A model's calls have one each; give one to those that are written by hand.",
+                )
+        return calls
 
 
 def _call(given: Mapping[str, Any]) -> dict[str, Any]:
