@@ -197,6 +197,15 @@ def test_errors_of_the_users_own_code_keep_their_trace(runwell: Any) -> None:
     assert "in broken" in done.err
 
 
+@pytest.mark.parametrize("error", ["TypeError", "ValueError"])
+def test_a_module_that_fails_says_what_failed(runwell: Any, folder: Path, error: str) -> None:
+    (folder / "broken.py").write_text(f"raise {error}('the fault itself')\n")
+    done = runwell("run", "broken:graph", "--input", "{}")
+    assert done.status == 1
+    assert "the fault itself" in done.err
+    assert "not the name of a module" not in done.err
+
+
 def test_a_module_that_misses_a_package_says_so(runwell: Any, folder: Path) -> None:
     (folder / "needy.py").write_text("import package_that_is_not_there\n")
     done = runwell("run", "needy:graph", "--input", "{}")

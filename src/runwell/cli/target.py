@@ -57,6 +57,8 @@ def _module(name: str) -> ModuleType:
     """A module by its dotted name, looked for in the current folder first, or by the path of a .py file."""
     if name.endswith(".py"):
         return _file(Path(name))
+    if not all(name.split(".")) or "\0" in name:
+        raise InvalidInput(f"{name!r} is not the name of a module.", hint="For instance my_app.agents.")
     here = str(Path.cwd())
     _look_in(here)
     try:
@@ -68,8 +70,6 @@ def _module(name: str) -> ModuleType:
                 hint="Run the command where the module can be imported, or give the path of a .py file.",
             ) from error
         raise  # the module is there, and something that it imports is not
-    except (TypeError, ValueError) as error:  # names like ".agents" and ""
-        raise InvalidInput(f"{name!r} is not the name of a module.", hint="For instance my_app.agents.") from error
 
 
 def _file(path: Path) -> ModuleType:
