@@ -70,3 +70,17 @@ def test_b4_chunks_get_ids_as_well():
     chunk = AIMessageChunk("", tool_call_chunks=[tool_call_chunk(name="f", args="{}", index=0)])
     named = ensure_call_ids(chunk)
     assert isinstance(named, AIMessageChunk) and named.tool_calls[0]["id"]
+
+
+def test_arguments_too_deep_to_be_checked_or_saved_are_a_broken_call() -> None:
+    def message(depth: int) -> AIMessageChunk:
+        text = '{"k": ' * depth + "1" + "}" * depth
+        return AIMessageChunk(tool_call_chunks=[tool_call_chunk(name="t", args=text, id="1", index=0)])
+
+    assert len(message(200).tool_calls) == 1
+    for depth in (201, 50_000):
+        broken = message(depth)
+        assert not broken.tool_calls
+        assert broken.invalid_tool_calls[0]["error"]
+    wide = '{"a": [' + ", ".join(["{}"] * 500) + "]}"
+    assert AIMessageChunk(tool_call_chunks=[tool_call_chunk(name="t", args=wide, id="1", index=0)]).tool_calls

@@ -120,6 +120,26 @@ def test_a_json_schema_with_free_keys_gives_them_to_a_kwargs_function() -> None:
     assert told(closed, {"a": 1, "bb": 2}) == ["bb: unknown argument; expected one of a"]
 
 
+@pytest.mark.parametrize("depth", [150, 400, 50_000])
+def test_however_deep_arguments_are_the_model_is_told(depth: int) -> None:
+    @tool
+    def typed(x: int, rest: dict[str, Any] | None = None) -> str:
+        """Take a number."""
+        return "taken"
+
+    @tool(args_schema={"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]})
+    def described(x: int) -> str:
+        """Take a number."""
+        return "taken"
+
+    nested: dict[str, Any] = {}
+    for _ in range(depth):
+        nested = {"k": nested}
+    for made in (typed, described):
+        with pytest.raises(ToolArgumentsError, match=r"expected integer|nested more than 200 deep"):
+            made.invoke({"x": nested})
+
+
 @pytest.mark.parametrize("args", [None, 3, "text", ["a"], True])
 def test_arguments_that_are_no_object(args: Any) -> None:
     with pytest.raises(ToolArgumentsError, match="expected an object"):

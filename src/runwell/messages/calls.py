@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runwell.messages.message import AIMessage
 
 __all__ = [
+    "MAX_DEPTH",
     "CallFold",
     "Fragment",
     "InvalidToolCall",
@@ -26,6 +27,7 @@ __all__ = [
     "checked_fragment",
     "checked_invalid_calls",
     "chunk_of",
+    "depth_of",
     "ensure_call_ids",
     "fragment_of",
     "invalid_tool_call",
@@ -116,9 +118,25 @@ def parse_args(text: str | None) -> dict[str, Any]:
     if not text or not text.strip():
         return {}
     args = _DECODER.decode(text)
+    if text.count("[") + text.count("{") > MAX_DEPTH and depth_of(args) > MAX_DEPTH:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep")
     if type(args) is not dict:
         raise ValueError(f"expected a JSON object, got {json_type(args)}")
     return args
+
+
+MAX_DEPTH = 200
+"""Of arguments. What is deeper can be checked and saved by nothing that comes after; no tool means it."""
+
+
+def depth_of(value: Any) -> int:
+    """How many objects and arrays of a parsed value are inside each other."""
+    depth, level = 0, [value]
+    while level:
+        level = [each for each in level if isinstance(each, (dict, list))]
+        depth += bool(level)
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+    return depth
 
 
 def json_type(value: Any) -> str:

@@ -11,12 +11,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
 from runwell.errors import ToolDefinitionError
+from runwell.messages.calls import MAX_DEPTH, depth_of
 from runwell.schemas.argument_model import certain, field_of, model_from_shape, model_schema, without_form
 from runwell.schemas.json_schema import copy_json
 from runwell.schemas.nulls import real_path, without_nulls
 from runwell.schemas.signature import Shape
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.validation import refuse, unknown
+from runwell.tools.validation import refuse, too_deep, unknown
 
 __all__ = ["ModelArguments", "arguments_from_shape"]
 
@@ -70,6 +71,14 @@ class ModelArguments:
         return self._schema
 
     def validate(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._validated(tool, args)
+        except RecursionError as error:
+            if depth_of(args) <= MAX_DEPTH:
+                raise
+            raise too_deep(tool) from error
+
+    def _validated(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         run = self._run
         if run is None:
             self._prepare()

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from runwell.errors import ToolDefinitionError
+from runwell.messages.calls import MAX_DEPTH, depth_of
 from runwell.schemas.json_schema import copy_json, model_facing, never_fetch
 from runwell.schemas.nulls import without
 from runwell.tools.explain import Problem, at_path, expected, shorten, written
-from runwell.tools.validation import refuse, unknown
+from runwell.tools.validation import refuse, too_deep, unknown
 
 __all__ = ["SchemaArguments"]
 
@@ -51,6 +52,10 @@ class SchemaArguments:
         except UnicodeEncodeError as error:
             said = "has half of a character in it (a lone surrogate)"
             raise refuse(tool, [Problem(written(path), said) for path in _broken(args, ())]) from error
+        except (ValueError, RecursionError) as error:  # the validator's own limit is a ValueError
+            if depth_of(args) <= MAX_DEPTH:
+                raise
+            raise too_deep(tool) from error
 
     def _validated(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         names = self._schema["properties"]

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from runwell.errors import ToolArgumentsError, nearest
+from runwell.messages.calls import MAX_DEPTH
 from runwell.tools.explain import Problem, message
 
-__all__ = ["Arguments", "refuse", "unknown"]
+__all__ = ["Arguments", "refuse", "too_deep", "unknown"]
 
 
 class Arguments(Protocol):
@@ -31,6 +32,10 @@ class Arguments(Protocol):
 
 def refuse(tool: str, problems: Iterable[Problem]) -> ToolArgumentsError:
     return ToolArgumentsError(message(tool, problems))
+
+
+def too_deep(tool: str) -> ToolArgumentsError:
+    return refuse(tool, [Problem("", f"they are nested more than {MAX_DEPTH} deep")])
 
 
 def unknown(names: Iterable[str], known: Iterable[str]) -> list[Problem]:
