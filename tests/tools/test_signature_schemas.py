@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -415,3 +416,24 @@ def test_options_of_the_wrong_kind_are_refused_naming_tool_and_option(options: d
 def test_one_tool_is_no_list_of_tools() -> None:
     with pytest.raises(InvalidInput, match="no list of tools"):
         tool_cost(tool(scalars, description="d"))
+
+
+def test_a_default_that_json_cannot_write_is_not_shown() -> None:
+    @tool
+    def near(most: float = float("inf"), places: tuple[float, float] = (0.0, float("nan"))) -> float:
+        """Look around."""
+        return most
+
+    json.dumps(near.json_schema(), allow_nan=False)
+    assert "default" not in near.args["most"]
+    assert "default" not in near.args["places"]
+    assert near.invoke({}) == float("inf")
+
+
+def test_a_class_as_an_argument_is_refused() -> None:
+    def make(kind: type[int]) -> str:
+        """Make one."""
+        return ""
+
+    with pytest.raises(ToolDefinitionError, match="'kind' is of type type"):
+        tool(make)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,27 @@ def type_schema(
 def quiet_generator() -> Any:
     """Pydantic's generator, without warnings: a default that has no JSON form is simply not shown."""
     from pydantic.json_schema import GenerateJsonSchema
+    from pydantic_core import PydanticSerializationError
 
     class Quiet(GenerateJsonSchema):
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
+        def encode_default(self, dft: Any) -> Any:
+            shown = super().encode_default(dft)
+            if not (_is_json(dft) and _is_json(shown)):  # in a tuple they would be shown as null
+                raise PydanticSerializationError(f"{dft!r} is no JSON")
+            return shown
+
+        def is_subclass_schema(self, schema: Any) -> Any:
+            return self.handle_invalid_for_json_schema(schema, "a class")
+
     return Quiet
+
+
+def _is_json(value: Any) -> bool:
+    """Whether it has no infinity and no NaN in it, which JSON cannot write."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    return all(map(_is_json, value)) if isinstance(value, (list, tuple, set, frozenset)) else True
