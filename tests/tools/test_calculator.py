@@ -26,6 +26,8 @@ from runwell.tools.kits import calculator, evaluate
         ("sqrt(2) ** 2", pytest.approx(2)),
         ("cos(pi) + log(e)", pytest.approx(0)),
         ("10 ÷ 4", 2.5),
+        ("3 \N{MINUS SIGN} 5", -2),
+        ("2 · 3", 6),
         ("7 % 4", 3),
     ],
 )
@@ -115,3 +117,8 @@ def test_any_text_gives_a_number_or_a_tool_error(text: str) -> None:
     except ToolError:
         return
     assert math.isfinite(value)
+
+
+def test_what_cannot_be_read_is_told_without_a_file_and_a_line() -> None:
+    with pytest.raises(ToolError, match=r"^'5!' cannot be worked out: invalid syntax$"):
+        evaluate("5!")

@@ -201,6 +201,21 @@ def test_what_no_database_can_be_held_to_is_refused() -> None:
         sql_tools("sqlite://", max_rows=0)
 
 
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("shop.db secret", "is no URL"),
+        ("nosuch://user:secret@host/shop", "knows no database 'nosuch'"),
+        ("mysql+driver_that_is_not_there://user:secret@host/shop", "knows no database"),
+        ("mssql+pymssql://user:secret@host/shop", "The driver of 'mssql.pymssql' is not installed"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_refused_at_once(url: str, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem) as refused:
+        sql_tools(url, read_only=False)
+    assert "secret" not in str(refused.value)
+
+
 def test_a_database_that_is_not_there_is_no_matter_of_the_model(tmp_path: Path) -> None:
     base = SqlDatabase(f"sqlite:///{tmp_path / 'no' / 'folder.db'}")
     with pytest.raises(StorageError, match="cannot be used"):

@@ -48,6 +48,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tan": math.tan,
 }
 _CONSTANTS = {"pi": math.pi, "e": math.e}
+_WRITTEN = str.maketrans({"×": "*", "·": "*", "÷": "/", "\N{MINUS SIGN}": "-", "^": "**"})
 _MOST_BITS = 10_000
 """9**9**9 would run for ever."""
 _MOST_DIGITS = 3_000
@@ -57,14 +58,16 @@ _MOST_CHARS = 2_000
 def evaluate(expression: str) -> int | float:
     """The value of an arithmetic expression. Raises ToolError, in words for a model, for anything else.
 
-    `×`, `÷` and `^` (a power) are understood, and commas between thousands. Angles are in radians.
+    `×`, `÷`, `−` and `^` (a power) are understood, and commas between thousands. Angles are in radians.
     """
     if len(expression) > _MOST_CHARS:
         raise ToolError(f"The expression has {len(expression)} characters; at most {_MOST_CHARS} are worked out.")
-    text = _without_thousands(expression.replace("×", "*").replace("÷", "/").replace("^", "**"))
+    text = _without_thousands(expression.translate(_WRITTEN))
     try:
         value = _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+    except SyntaxError as error:  # its text names a file and a line, and there are none
+        raise ToolError(f"{expression!r:.200} cannot be worked out: {error.msg}") from error
+    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ToolError(f"{expression!r:.200} cannot be worked out: {error}") from error
     if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         raise ToolError(f"{expression!r:.200} is {value}, which is not a number on the line.")

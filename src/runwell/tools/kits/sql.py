@@ -72,6 +72,30 @@ def sql_tools(
     return [sql_schema, sql_query]
 
 
+def _engine(database: Any) -> Any:
+    """An engine for a URL. Nothing is connected yet; what the errors say never holds the URL, which has a password."""
+    import sqlalchemy
+
+    try:
+        url = sqlalchemy.make_url(database)
+        return sqlalchemy.create_engine(url)
+    except sqlalchemy.exc.NoSuchModuleError as error:
+        raise InvalidInput(
+            f"SQLAlchemy knows no database {url.drivername!r}.",
+            hint="For instance sqlite:///shop.db or postgresql+psycopg://user@host/name.",
+        ) from error
+    except sqlalchemy.exc.ArgumentError as error:
+        raise InvalidInput(
+            "The text given as a database is no URL of one.",
+            hint="For instance sqlite:///shop.db or postgresql+psycopg://user@host/name.",
+        ) from error
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"The driver of {url.drivername!r} is not installed: {error}.",
+            hint="Install it, or name another in the URL, as in postgresql+psycopg://.",
+        ) from error
+
+
 class SqlDatabase:
     """What `sql_tools` do, for programs. As thread-safe as its engine."""
 
@@ -95,7 +119,7 @@ class SqlDatabase:
                 hint="Above 0, all of them.",
             )
         if isinstance(database, (str, sqlalchemy.URL)):
-            database = sqlalchemy.create_engine(database)
+            database = _engine(database)
         if not isinstance(database, sqlalchemy.Engine):
             raise InvalidInput(
                 f"{database!r:.200} is no database.",
