@@ -169,6 +169,15 @@ def test_a9_tools_are_selected_and_prefixed(calculator: MCPServer) -> None:
         MCPClient(calculator, include="add")
 
 
+@pytest.mark.parametrize("option", ["exclude", "safe"])
+def test_a9_a_misspelt_name_is_told(calculator: MCPServer, caplog: pytest.LogCaptureFixture, option: str) -> None:
+    client = MCPClient(calculator, name="c", prefix="c_", **{option: ["c_add", "divide", "z*"]})
+    client.tools()
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{option}=['c_add']: MCP server 'c' has no tool of that name"
+    ]
+
+
 def test_names_no_provider_takes_are_changed_and_may_not_collide(run: Any) -> None:
     tools = [Tool(name="a/b", description="x", input_schema=OPEN), Tool(name="a b", description="y", input_schema=OPEN)]
     result = CallToolResult(content=[TextContent(type="text", text="ok")])

@@ -18,7 +18,7 @@ from runwell.mcp.loop import from_async, from_plain
 from runwell.mcp.offers import Offers
 from runwell.mcp.options import check_options
 from runwell.mcp.questions import PAGE, Asker, pages_to_visit, question_of
-from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, write_pins
+from runwell.mcp.selection import check_pin, digest, matches, read_pins, selected, unknown, write_pins
 from runwell.mcp.target import Http, Target, sdk, target_of
 from runwell.mcp.text import MCPLimits, bounded, clean_schema, tool_name
 from runwell.mcp.tool import MCPTool
@@ -181,6 +181,9 @@ class MCPClient(Offers):
     def _made(self, found: list[Any]) -> list[MCPTool]:
         names = [each.name for each in found]
         taken = selected(self.name, names, self.include, self.exclude)
+        for option in ("exclude", "safe"):
+            for pattern in unknown(getattr(self, option), names):
+                _log.warning("%s=[%r]: MCP server %r has no tool of that name", option, pattern, self.name)
         digests = {each.name: digest(each) for each in found}
         if self._pins is not None:
             for name in sorted(self._pins):

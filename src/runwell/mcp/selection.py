@@ -11,7 +11,7 @@ from typing import Any
 
 from runwell.errors import InvalidConfig, MCPToolChanged, nearest
 
-__all__ = ["check_pin", "digest", "matches", "read_pins", "selected", "write_pins"]
+__all__ = ["check_pin", "digest", "matches", "read_pins", "selected", "unknown", "write_pins"]
 
 Pins = Mapping[str, str] | str | Path
 
@@ -21,14 +21,18 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def unknown(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Those that are plain names, and none of these names: misspelt, or with the prefix that the server knows not."""
+    return [each for each in patterns if not any(mark in each for mark in "*?[") and each not in names]
+
+
 def selected(server: str, names: Sequence[str], include: Sequence[str] | None, exclude: Sequence[str]) -> set[str]:
     """The names that are taken. Raises InvalidConfig for a plain name among `include` that the server does not have."""
-    for pattern in include or ():
-        if not any(mark in pattern for mark in "*?[") and pattern not in names:
-            raise InvalidConfig(
-                f"MCP server {server!r} has no tool {pattern!r}{nearest(pattern, names)}.",
-                hint=f"It has: {', '.join(sorted(names)[:50]) or 'none'}.",
-            )
+    for pattern in unknown(include or (), names):
+        raise InvalidConfig(
+            f"MCP server {server!r} has no tool {pattern!r}{nearest(pattern, names)}.",
+            hint=f"It has: {', '.join(sorted(names)[:50]) or 'none'}.",
+        )
     return {name for name in names if (include is None or matches(name, include)) and not matches(name, exclude)}
 
 
