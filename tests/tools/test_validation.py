@@ -120,6 +120,43 @@ def test_a_json_schema_with_free_keys_gives_them_to_a_kwargs_function() -> None:
     assert told(closed, {"a": 1, "bb": 2}) == ["bb: unknown argument; expected one of a"]
 
 
+def test_a_json_schemas_default_stands_in_where_the_function_has_none() -> None:
+    schema = {"properties": {"x": {"type": "integer"}, "tags": {"type": "array", "default": ["a"]}}, "required": ["x"]}
+
+    @tool(args_schema=schema)
+    def run(x: int, tags: list[str]) -> list[str]:
+        """Run."""
+        tags.append("run")
+        return tags
+
+    assert run.invoke({"x": 1}) == ["a", "run"]
+    assert run.invoke({"x": 1}) == ["a", "run"]
+    assert run.invoke({"x": 1, "tags": ["b"]}) == ["b", "run"]
+
+
+def test_a_json_schema_that_begins_with_a_reference() -> None:
+    node = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+    @tool(args_schema={"$ref": "#/$defs/Node", "$defs": {"Node": node}})
+    def run(x: int) -> int:
+        """Run."""
+        return x
+
+    assert run.args == {"x": {"type": "integer"}}
+    assert run.invoke({"x": 1}) == 1
+    assert told(run, {"x": "a"}) == ['x: got "a"; expected integer']
+
+
+@pytest.mark.parametrize("schema", [{"properties": [1]}, {"properties": {"x": {}}, "required": "x"}])
+def test_what_is_no_json_schema_is_refused(schema: dict[str, Any]) -> None:
+    def run(x: int) -> int:
+        """Run."""
+        return x
+
+    with pytest.raises(ToolDefinitionError, match="not a valid JSON schema"):
+        tool(args_schema=schema)(run)
+
+
 @pytest.mark.parametrize("depth", [150, 400, 50_000])
 def test_however_deep_arguments_are_the_model_is_told(depth: int) -> None:
     @tool

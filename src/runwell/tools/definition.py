@@ -15,6 +15,7 @@ from runwell.schemas.argument_model import model_from_class
 from runwell.schemas.description import needs_description
 from runwell.schemas.docstring import Docstring, check_docstring, class_docstring, read_docstring
 from runwell.schemas.injection import NOTHING, Injection, find_injection
+from runwell.schemas.json_schema import at_root
 from runwell.schemas.signature import Shape, read_fields, read_function
 from runwell.tools.model_arguments import ModelArguments, arguments_from_shape
 from runwell.tools.schema_arguments import SchemaArguments
@@ -107,11 +108,22 @@ def _explicit(
 
     is_open = shape.extra is not NOTHING
     if isinstance(schema, dict):
-        names = schema.get("properties", {})
-        needed = set(schema.get("required", ()))
+        top = at_root(schema)
+        names, needed = top.get("properties", {}), top.get("required", [])
+        if not isinstance(names, dict) or not isinstance(needed, list):
+            raise ToolDefinitionError(
+                f"{shape.where}: args_schema is not a valid JSON schema: properties={names!r:.80}, "
+                f"required={needed!r:.80}.",
+                hint='As in {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}.',
+            )
         injected = _injected(shape, {}, names)
-        _fits(shape, names, needed, injected)
-        arguments: Arguments = SchemaArguments(schema, frozenset(injected), shape.where, open=is_open)
+        filled = {
+            name: names[name]["default"]
+            for name, each in shape.parameters.items()
+            if each.default is NOTHING and isinstance(names.get(name), dict) and "default" in names[name]
+        }
+        _fits(shape, names, {*needed, *filled}, injected)
+        arguments: Arguments = SchemaArguments(schema, frozenset(injected), shape.where, open=is_open, filled=filled)
         return arguments, injected, str(schema.get("description", ""))
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         return _from_model(schema, shape, is_open)

@@ -16,9 +16,20 @@ __all__ = ["SchemaArguments"]
 
 
 class SchemaArguments:
-    """Arguments checked by a JSON schema (any draft; 2020-12 unless `$schema` says otherwise)."""
+    """Arguments checked by a JSON schema (any draft; 2020-12 unless `$schema` says otherwise).
 
-    def __init__(self, schema: dict[str, Any], injected: frozenset[str], where: str, *, open: bool = True) -> None:
+    `filled` are defaults of the schema for arguments that the function has none for.
+    """
+
+    def __init__(
+        self,
+        schema: dict[str, Any],
+        injected: frozenset[str],
+        where: str,
+        *,
+        open: bool = True,
+        filled: dict[str, Any] | None = None,
+    ) -> None:
         import jsonschema_rs
 
         kind = schema.get("type", "object")
@@ -28,6 +39,7 @@ class SchemaArguments:
                 hint='Put it under a name: {"type": "object", "properties": {"value": ...}}.',
             )
         self.injected = injected
+        self._filled = filled
         self._schema = model_facing(copy_json(schema), injected, where)
         # Without `open` (no **kwargs) an unknown name could not be passed on, whatever the schema says.
         self._closed = schema.get("additionalProperties") is False or not open
@@ -48,7 +60,8 @@ class SchemaArguments:
 
     def validate(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._validated(tool, args)
+            values = self._validated(tool, args)
+            return values if not self._filled else {**copy_json(self._filled), **values}
         except UnicodeEncodeError as error:
             said = "has half of a character in it (a lone surrogate)"
             raise refuse(tool, [Problem(written(path), said) for path in _broken(args, ())]) from error
