@@ -137,6 +137,8 @@ def test_misuse_of_the_decorator_is_refused_at_once() -> None:
         StructuredTool.from_function()
     with pytest.raises(InvalidInput, match="takes no argument 'timout'; did you mean 'timeout'"):
         StructuredTool.from_function(f, timout=3)
+    with pytest.raises(ToolDefinitionError, match="description=5"):
+        tool(description=5)(f)  # type: ignore[call-overload]
     with pytest.raises(InvalidInput, match="response_format"):
         tool(response_format="artifact")(f)  # type: ignore[call-overload]
     with pytest.raises(InvalidInput, match="timeout"):

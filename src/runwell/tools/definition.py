@@ -71,6 +71,8 @@ def define(
     else:
         arguments, injected, told = _explicit(name, args_schema, shape, read.arguments)
         read.description = read.description or told
+    if not isinstance(description, str):
+        raise ToolDefinitionError(f"{shape.where}: description={description!r:.100}", hint="A text, or None.")
     told = (description or read.description).strip()
     if not told:
         raise needs_description(shape.where, name)
