@@ -15,9 +15,9 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # The command
 
-`pip install "runwell[cli]"` brings the `runwell` command. It prints what was asked for on standard output, and
-everything beside it (progress, steps, errors) on standard error. With `--json` standard output is JSON: one value, or
-one for each answer of `runwell chat`, each in a line. An error is then
+`pip install "runwell[cli]"` brings the `runwell` command (`python -m runwell` is the same). It prints what was asked
+for on standard output, and everything beside it (progress, steps, errors) on standard error. With `--json` standard
+output is JSON: one value, or one for each answer of `runwell chat`, each in a line. An error is then
 `{"error": {"type", "code", "message", "hint"}}`.
 
 | status | means |

@@ -59,6 +59,13 @@ def test_the_demo_names_every_missing_extra_before_it_begins(environment: dict[s
     assert not list(folder.glob("runwell-demo-*"))
 
 
+def test_the_module_is_the_command(environment: dict[str, str], folder: Path) -> None:
+    command = [sys.executable, "-m", "runwell", "run", "nothing:graph", "--input", "{}"]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "There is no module 'nothing'" in done.stderr
+
+
 @pytest.mark.parametrize("command", [["chat"], ["models", "serve"]])
 def test_a_local_model_needs_its_extra(command: list[str], environment: dict[str, str]) -> None:
     done = without(["xllamacpp"], command, environment)
