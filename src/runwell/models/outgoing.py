@@ -8,11 +8,20 @@ from __future__ import annotations
 import re
 from binascii import Error as NotBase64
 from binascii import a2b_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
 
 from runwell.errors import InvalidHistory, InvalidInput
-from runwell.messages.message import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
+from runwell.messages.message import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
 from runwell.messages.normal import standard_block
 from runwell.messages.validity import require_valid_history
 
@@ -29,6 +38,7 @@ _SCHEMES = ("https://", "http://", "data:", "gs://", "s3://")
 _CHECKED: Final[dict[tuple[int, int], None]] = {}
 """Media that were found to be base64, by hash and length: a conversation sends the same ones again and again."""
 _KEPT = 1000
+_JSON = (str, int, float, type(None))
 
 
 def check_outgoing(
@@ -37,10 +47,12 @@ def check_outgoing(
     largest: int,
     any_role: bool = False,
     any_block: bool = False,
+    functions: bool = False,
     pairs: bool = True,
 ) -> None:
     """Raises InvalidHistory or InvalidInput, naming the message, for what no provider would take: calls without
-    results, results without calls, one id for two calls (if `pairs`); empty messages of the user's; roles that there
+    results, results without calls, one id for two calls (if `pairs`); arguments of calls that are no JSON; empty
+    messages of the user's; instructions to a history, and results of functions (unless `functions`); roles that there
     are not (unless `any_role`); blocks without a type (unless `any_block`); media that are larger than `largest` bytes,
     not base64, or of no kind; text that is no Unicode.
     """
@@ -63,10 +75,19 @@ def check_outgoing(
             if message.tool_calls or message.invalid_tool_calls:
                 called = True
                 for call in message.tool_calls:
-                    for text in _texts_in(call["args"]):
-                        _check_text(text, place, message)
+                    _check_args(call["args"], place, message, call["name"])
         elif isinstance(message, ToolMessage):
             called = True
+        elif isinstance(message, RemoveMessage):
+            raise InvalidHistory(
+                f"Message {place} is a RemoveMessage, an instruction to a history and no part of one.",
+                hint="Apply it first: add_messages(history, [RemoveMessage(...)]).",
+            )
+        elif isinstance(message, FunctionMessage) and not functions:
+            raise InvalidHistory(
+                f"Message {place} is a FunctionMessage, which this provider does not know.",
+                hint="Make it the ToolMessage that answers a call: ToolMessage(content, tool_call_id=...).",
+            )
         elif isinstance(message, ChatMessage) and not any_role and message.role not in ROLES:
             raise InvalidHistory(
                 f"Message {place} is a ChatMessage of role {message.role!r}, which this provider does not know.",
@@ -101,17 +122,25 @@ def half_characters(error: UnicodeEncodeError, what: str) -> InvalidInput:
     )
 
 
-def _texts_in(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
+def _check_args(value: Any, place: int, message: BaseMessage, name: str) -> None:
+    """Arguments of a call: what JSON can hold."""
+    kind = type(value)
+    if kind is str:
         if not value.isascii():
-            yield value
-    elif isinstance(value, Mapping):
+            _check_text(value, place, message)
+    elif kind is dict or isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _texts_in(key)
-            yield from _texts_in(inner)
-    elif isinstance(value, list | tuple):
+            _check_args(key, place, message, name)
+            _check_args(inner, place, message, name)
+    elif kind is list or isinstance(value, list | tuple):
         for each in value:
-            yield from _texts_in(each)
+            _check_args(each, place, message, name)
+    elif (kind is float and not isfinite(value)) or not isinstance(value, _JSON):
+        raise InvalidInput(
+            f"Message {place} ({type(message).__name__}) has a call of {name!r} whose arguments hold {value!r:.100}, "
+            f"which JSON cannot say.",
+            hint="Arguments are texts, numbers, booleans, None, lists and dicts; write others as a text.",
+        )
 
 
 def _check_block(block: Any, place: int, message: BaseMessage, largest: int, any_block: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from runwell.errors import InvalidInput
 
-__all__ = ["check_http_clients", "http_error", "http_module"]
+__all__ = ["check_http_clients", "ended", "http_error", "http_module"]
 
 _LIBRARIES = ("httpx", "httpx2")
 
@@ -26,6 +26,11 @@ def http_error(error: Exception) -> Literal["", "timeout", "transport"]:
     if isinstance(error, module.TimeoutException):
         return "timeout"
     return "transport" if isinstance(error, module.TransportError) else ""
+
+
+def ended(said: object) -> str:
+    """What an error says, with one full stop at its end."""
+    return f"{str(said).rstrip('. ') or type(said).__name__}."
 
 
 def check_http_clients(who: str, plain: Any, aio: Any, taken: tuple[str, ...]) -> None:

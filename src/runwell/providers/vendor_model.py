@@ -16,6 +16,7 @@ from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.idle import IdleWatch
+from runwell.models.media_places import NONE, Places, with_media_named
 from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.providers.clients import Clients
@@ -97,6 +98,8 @@ class VendorModel(BaseChatModel):
     """Whose clients its SDK works with; empty if it has a client of its own kind."""
     any_role: ClassVar[bool] = False
     """Whether servers of this API take roles of their own."""
+    takes_functions: ClassVar[bool] = False
+    """Whether the API takes results of functions, which came before tools."""
     any_block: ClassVar[bool] = False
     """Whether content blocks of the vendor's own have no `type`."""
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
@@ -107,6 +110,8 @@ class VendorModel(BaseChatModel):
     tells_cached: ClassVar[bool] = True
     system_in_middle: ClassVar[str] = "in place"
     media_in_results: ClassVar[str] = "in place"
+    media_places: ClassVar[Places] = {"system": NONE}
+    """Where media of which kinds may stand; elsewhere they are named in a text."""
 
     answers_with: ClassVar[str] = "an answer"
     """What the vendor calls an answer, for errors."""
@@ -222,9 +227,10 @@ class VendorModel(BaseChatModel):
             largest=self.max_media_bytes,
             any_role=self.any_role and self.base_url != self.default_base_url,
             any_block=self.any_block,
+            functions=self.takes_functions,
             pairs=self._has_whole_history(kwargs),
         )
-        return self._request(messages, stop, kwargs, stream)
+        return self._request(with_media_named(messages, self.media_places), stop, kwargs, stream)
 
     def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether calls and results must all be in the request: nothing of the conversation is kept elsewhere."""

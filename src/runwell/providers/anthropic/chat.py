@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from runwell.drivers.closing import aclose
 from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
 from runwell.providers.anthropic.clients import AnthropicClients
@@ -101,6 +102,7 @@ class ChatAnthropic(StainlessModel):
     }
 
     media: ClassVar[tuple[str, ...]] = ("image", "file")
+    media_places: ClassVar[Places] = {"system": NONE, "ai": NONE, "human": frozenset(media), "tool": frozenset(media)}
     system_in_middle: ClassVar[str] = "in place after a user's turn where the model takes it, else at the top (B9)"
 
     sdk: ClassVar[str] = "anthropic"

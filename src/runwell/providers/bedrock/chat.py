@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from runwell.errors import (
     InvalidConfig,
+    InvalidHistory,
     InvalidInput,
     ModelConnectionError,
     ModelError,
@@ -28,6 +29,7 @@ from runwell.providers.bedrock.clients import BedrockClients, Secrets
 from runwell.providers.bedrock.errors import error_of
 from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.clients import Clients
+from runwell.providers.http_library import ended
 from runwell.providers.vendor_model import CONNECT_S, FIRST_OUTPUT_S, VendorModel
 
 __all__ = ["ChatBedrockConverse"]
@@ -196,6 +198,10 @@ class ChatBedrockConverse(VendorModel):
         in_middle = bool((self.profile or {}).get("system_in_middle"))
         system, wire = messages_to_wire(messages, system_in_middle=in_middle)
         body: dict[str, Any] = {"modelId": self.model, "messages": wire}
+        if system and not wire:
+            raise InvalidHistory(
+                "Bedrock is sent nothing to answer: the history holds instructions alone.", hint="Add a HumanMessage."
+            )
         if system:
             body["system"] = system
         inference = {theirs: _either(kwargs, self, ours) for ours, theirs in _INFERENCE.items()}
@@ -355,7 +361,7 @@ class ChatBedrockConverse(VendorModel):
         if isinstance(error, ResponseParserError | ParserError | ValueError):
             return self._unreadable("what the SDK cannot read", error)
         if isinstance(error, sdk.HTTPClientError | sdk.ConnectionError | http.HTTPError | OSError):
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {error}.")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
         if isinstance(error, sdk.BotoCoreError):
             return InvalidConfig(f"AWS's SDK could not ask {who}: {error}")
         return error

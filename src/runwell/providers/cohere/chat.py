@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.tool_choice import tool_choice_for, tool_name
@@ -89,6 +90,7 @@ class ChatCohere(CohereAccount):
     }
 
     turns_parallel_off: ClassVar[bool] = False
+    media_places: ClassVar[Places] = {"system": NONE, "ai": NONE}
     media_in_results: ClassVar[str] = "in a user's message after it"
 
     def model_post_init(self, context: Any) -> None:

@@ -10,7 +10,7 @@ from runwell.providers.clients import Clients
 from runwell.providers.google.clients import GoogleClients
 from runwell.providers.google.errors import google_error
 from runwell.providers.google.request import Request
-from runwell.providers.http_library import http_error, http_module
+from runwell.providers.http_library import ended, http_error, http_module
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["GoogleAccount"]
@@ -115,7 +115,7 @@ class GoogleAccount(VendorModel):
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
         if name == "transport":
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {error}.")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
         if isinstance(error, APIError):
             text = str(error.message or error.details)[:500]
             headers = getattr(error.response, "headers", None) or {}
@@ -123,10 +123,11 @@ class GoogleAccount(VendorModel):
         if isinstance(error, UnknownApiResponseError):
             return self._unreadable("a stream event that is no JSON", error)
         if isinstance(error, TransportError) or (isinstance(error, GoogleAuthError) and error.retryable):
-            return ModelConnectionError(f"Google was not reached for a token for {who}: {error}.")
+            return ModelConnectionError(f"Google was not reached for a token for {who}: {ended(error)}")
         if isinstance(error, GoogleAuthError):
             return ModelAuthenticationError(
-                f"Google gave no token for {who}: {error}.", hint="Pass credentials=, or see to the machine's own."
+                f"Google gave no token for {who}: {ended(error)}",
+                hint="Pass credentials=, or see to the machine's own.",
             )
         return error
 

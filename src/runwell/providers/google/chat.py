@@ -124,6 +124,7 @@ class ChatGoogleGenerativeAI(GoogleAccount):
         "wait_exponential_kwargs": "max_retries=; Google's own delays are waited out.",
     }
 
+    takes_functions: ClassVar[bool] = True
     turns_parallel_off: ClassVar[bool] = False
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "video", "file")
     system_in_middle: ClassVar[str] = "at the top (B9)"

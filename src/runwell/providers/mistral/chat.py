@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from json import loads
 from typing import Any, ClassVar
 
-from runwell.errors import ModelConnectionError, ModelTimeout
+from runwell.errors import InvalidInput, ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.system_place import system_first
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
+from runwell.providers.http_library import ended
 from runwell.providers.mistral.clients import MistralClients
 from runwell.providers.mistral.wire import FINISH, ChunkReader, message_from_wire, messages_to_wire
 from runwell.providers.vendor_model import FIRST_OUTPUT_S, VendorModel
@@ -171,6 +172,7 @@ class ChatMistralAI(VendorModel):
     def _translated(self, error: Exception) -> Exception:
         import httpx2
         from mistralai.client.errors import MistralError, ResponseValidationError
+        from pydantic import ValidationError
 
         who = self.base_url or ""
         if isinstance(error, httpx2.TimeoutException):
@@ -178,9 +180,16 @@ class ChatMistralAI(VendorModel):
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
         if isinstance(error, httpx2.TransportError):
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {error}.")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
         if isinstance(error, ResponseValidationError) or (isinstance(error, MistralError) and error.status_code < 400):
             return self._unreadable(repr(error.body[:200]), ValueError("it does not fit"))
+        if isinstance(error, ValidationError):
+            wrong = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(each) for each in wrong["loc"] if each not in ("body", "str"))
+            return InvalidInput(
+                f"Mistral's SDK refused the request: {place}: {wrong['msg']}.",
+                hint="What it takes is what the API's description says; pip install -U mistralai may know more.",
+            )
         if isinstance(error, MistralError):
             try:
                 body = loads(error.body)

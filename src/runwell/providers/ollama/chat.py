@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from runwell.errors import ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
+from runwell.models.media_places import Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import ModelProfile
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.event_lines import AsyncLines, Lines
+from runwell.providers.http_library import ended
 from runwell.providers.ollama.clients import OllamaClients
 from runwell.providers.ollama.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.vendor_model import VendorModel
@@ -98,6 +100,7 @@ class ChatOllama(VendorModel):
 
     tool_choices: ClassVar[tuple[str, ...]] = ("auto",)
     turns_parallel_off: ClassVar[bool] = False
+    media_places: ClassVar[Places] = {}
     strict_tools: ClassVar[bool] = False
     tells_cached: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"
@@ -221,7 +224,7 @@ class ChatOllama(VendorModel):
             )
         if isinstance(error, httpx.TransportError):
             return ModelConnectionError(
-                f"{who} was not reached, or the connection broke: {error}.",
+                f"{who} was not reached, or the connection broke: {ended(error)}",
                 hint="Is the server running? `ollama serve`",
             )
         if type(error).__name__ == "JSONDecodeError":

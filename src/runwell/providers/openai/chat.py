@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.media_kinds import only_kinds
+from runwell.models.media_places import NONE, with_media_named
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
 from runwell.providers.clients import Clients
@@ -92,6 +93,7 @@ class ChatOpenAI(StainlessModel):
 
     provider: ClassVar[str] = "openai"
     any_role: ClassVar[bool] = True
+    takes_functions: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
         "model_name": "model",
         "openai_api_key": "api_key",
@@ -194,7 +196,10 @@ class ChatOpenAI(StainlessModel):
             if asked is not None:
                 kwargs = {**kwargs, "response_format": _response_format(asked)}
             return responses_body(self, messages, stop, kwargs, stream), options
-        body: dict[str, Any] = {"model": self._sent_model, "messages": self._wire(messages)}
+        body: dict[str, Any] = {
+            "model": self._sent_model,
+            "messages": self._wire(with_media_named(messages, {"ai": NONE})),
+        }
         for name in self.passed:
             value = getattr(self, name)
             if value is not None:
