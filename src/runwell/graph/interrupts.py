@@ -121,14 +121,14 @@ def _checked(question: Interrupt, answer: Any) -> Any:
         return answer
     import jsonschema_rs
 
+    from runwell.schemas.branches import told_problems
     from runwell.schemas.json_schema import never_fetch
 
     try:
+        validator = jsonschema_rs.validator_for(question.response_schema, retriever=never_fetch)
         problems = [
-            f"{'.'.join(map(str, error.instance_path)) or '(whole)'}: {error.message}"
-            for error in jsonschema_rs.validator_for(question.response_schema, retriever=never_fetch).iter_errors(
-                answer
-            )
+            f"{'.'.join(map(str, path)) or '(whole)'}: {text}"
+            for path, text in told_problems(validator.iter_errors(answer))
         ]
     except ValueError as error:  # an answer that is not JSON at all
         problems = [str(error)]

@@ -20,6 +20,7 @@ from runwell.errors import InvalidInput, MCPToolError, ToolDefinitionError
 from runwell.graph.interrupts import interrupt
 from runwell.mcp.text import MCPLimits, bounded, clean_schema
 from runwell.ports.runtime import CURRENT_TASK, TaskScope
+from runwell.schemas.branches import told_problems
 from runwell.schemas.json_schema import dereference_refs, never_fetch
 
 __all__ = ["PAGE", "Asker", "Rounds", "answer_schema", "elicit_result", "pages_to_visit", "question_of"]
@@ -166,7 +167,10 @@ class Asker:
         elif isinstance(made, Mapping) and "action" not in made:
             made = {"action": "accept", "content": dict(made)}
         validator = jsonschema_rs.validator_for(answer_schema(question), retriever=never_fetch)
-        problems = [each.message for each in validator.iter_errors(made)]
+        problems = [
+            f"{'.'.join(map(str, path)) or '(whole)'}: {text}"
+            for path, text in told_problems(validator.iter_errors(made))
+        ]
         if problems:
             raise InvalidInput(
                 f"on_elicitation answered {made!r:.200} to {question['message']!r:.200}, which does not fit: "

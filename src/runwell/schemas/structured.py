@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runwell.errors import InvalidInput, OutputParserException
+from runwell.schemas.branches import told_problems
 from runwell.schemas.description import read_mapping, with_descriptions
 from runwell.schemas.docstring import class_docstring
 from runwell.schemas.json_schema import model_facing, never_fetch
@@ -127,7 +128,7 @@ def _json_schema_validator(json_schema: dict[str, Any]) -> Any:
         nulls = [tuple(error.instance_path) for error in validator.iter_errors(value) if error.instance is None]
         trimmed = without(value, nulls)
         value = value if trimmed is None else trimmed
-        problems = [f"{_place(error.instance_path)}: {error.message}" for error in validator.iter_errors(value)]
+        problems = [f"{_place(path)}: {text}" for path, text in told_problems(validator.iter_errors(value))]
         if problems:
             raise owner._unfit(value, "; ".join(problems))
         return value
