@@ -65,19 +65,19 @@ def check_outgoing(
         else:
             for block in content:
                 _check_block(block, place, message, largest, any_block)
-        if isinstance(message, HumanMessage):
-            if not content or (type(content) is list and not any(map(_says, content))):
-                raise InvalidHistory(
-                    f"Message {place}, a {type(message).__name__}, is empty.",
-                    hint="Leave it out, or say something in it.",
-                )
-        elif isinstance(message, AIMessage):
+        if isinstance(message, AIMessage):
             if message.tool_calls or message.invalid_tool_calls:
                 called = True
                 for call in message.tool_calls:
                     _check_args(call["args"], place, message, call["name"])
         elif isinstance(message, ToolMessage):
             called = True
+        elif isinstance(message, HumanMessage):
+            if not content or (type(content) is list and not any(map(_says, content))):
+                raise InvalidHistory(
+                    f"Message {place}, a {type(message).__name__}, is empty.",
+                    hint="Leave it out, or say something in it.",
+                )
         elif isinstance(message, RemoveMessage):
             raise InvalidHistory(
                 f"Message {place} is a RemoveMessage, an instruction to a history and no part of one.",

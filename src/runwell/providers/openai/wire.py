@@ -47,22 +47,21 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
     """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
-    append = wire.append
+    append, roles, text = wire.append, _ROLES, str
     message: Any
-    for index, message in enumerate(messages):
-        role = _ROLES.get(message.type)
+    for message in messages:
+        role = roles.get(message.type)
         if media and role != "tool":
             append({"role": "user", "content": media})
             media = []
         content = message.content
-        if content and type(content) is str and message.name is None and not message.additional_kwargs:
+        if content and type(content) is text and message.name is None and not message.additional_kwargs:
             # a text and calls: nearly all of a long history is like this
             if role == "assistant":
-                calls = message.tool_calls
-                if not calls and not message.invalid_tool_calls:
+                calls, broken = message.tool_calls, message.invalid_tool_calls
+                if not calls and not broken:
                     append({"role": "assistant", "content": content})
                 else:
-                    broken = message.invalid_tool_calls
                     append({"role": "assistant", "content": content, "tool_calls": _calls(calls, broken)})
                 continue
             if role == "tool":
@@ -76,17 +75,18 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
         elif role == "assistant":
             append(_assistant(message, strictly))
         else:
-            append(_said(message, role or _other_role(message, index)))
+            append(_said(message, role or _other_role(message, messages)))
     if media:
         append({"role": "user", "content": media})
     return wire
 
 
-def _other_role(message: BaseMessage, index: int) -> str:
+def _other_role(message: BaseMessage, among: Sequence[BaseMessage]) -> str:
     if message.type.startswith("function"):
         return "function"
     role = getattr(message, "role", None)
     if role is None:
+        index = next(at for at, each in enumerate(among) if each is message)
         raise InvalidHistory(
             f"Message {index} is a {type(message).__name__}, which is an instruction to a history, not part of one.",
             hint="Apply it first: add_messages(history, [RemoveMessage(...)]).",
