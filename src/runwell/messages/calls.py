@@ -7,6 +7,7 @@ import os
 from _thread import allocate_lock
 from collections.abc import Iterable, Mapping
 from json import encoder
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
@@ -149,7 +150,14 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text:.20} is too large a number")
+    return number
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, parse_float=_finite)
 
 
 def parse_calls(fragments: Iterable[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:

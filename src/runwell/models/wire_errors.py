@@ -98,12 +98,16 @@ def error_from_wire(
     if status == 404:
         return ModelNotFound(told, hint="Check the model's name and base_url.", **details)
     if status == 429:
-        error = ModelRateLimitError(told, **details)
+        error = ModelRateLimitError(
+            told, hint="rate_limiter= holds calls back before they are sent; max_retries= waits longer.", **details
+        )
         if code == "insufficient_quota" or kind == "insufficient_quota" or "Request too large" in message:
-            error.retryable = False  # waiting does not help
+            error.retryable = False
+            error.hint = "Waiting does not help: see to the account's quota, or ask for less."
         return error
     if status in (408, 409, 425) or (status is not None and status >= 500):
-        return ModelOverloaded(told, **details)
+        hint = "It may pass: max_retries= tries longer, with_fallbacks([...]) asks another model."
+        return ModelOverloaded(told, hint=hint, **details)
     if status is not None and 400 <= status < 500:
         return ModelBadRequest(told, **details)
     return ModelError(told, **details)

@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from runwell.errors import InvalidInput
 
-__all__ = ["check_http_clients", "ended", "http_error", "http_module"]
+__all__ = ["REACH", "check_http_clients", "ended", "http_error", "http_module"]
+
+REACH = "Is base_url= right, and can it be reached from here?"
+"""What to look at when a server was not reached."""
 
 _LIBRARIES = ("httpx", "httpx2")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from runwell.errors import ModelConnectionError, ModelTimeout
 from runwell.models.outputs import ChatResult
 from runwell.models.wire_errors import error_from_wire
-from runwell.providers.http_library import ended, http_error
+from runwell.providers.http_library import REACH, ended, http_error
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["StainlessModel"]
@@ -88,7 +88,9 @@ class StainlessModel(VendorModel):
             )
         if isinstance(error, sdk.APIConnectionError) or http_error(error) == "transport":
             why = error.__cause__
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(why or error)}")
+            return ModelConnectionError(
+                f"{who} was not reached, or the connection broke: {ended(why or error)}", hint=REACH
+            )
         if isinstance(error, sdk.APIStatusError):
             response = error.response
             status = error.status_code if error.status_code >= 400 else None  # None: an event in a stream

@@ -212,7 +212,7 @@ class VendorModel(BaseChatModel):
             raise UnsupportedByProvider(
                 f"{who} cannot be told which tools to call; got tool_choice={tool_choice!r}.",
                 hint=f"It takes {', '.join(map(repr, self.tool_choices))}. For an answer in a shape: "
-                'with_structured_output(..., method="json_schema").',
+                'with_structured_output(..., method="json_schema"), in an agent response_format=ProviderStrategy(...).',
             )
         if parallel_tool_calls is False and not self.turns_parallel_off:
             raise UnsupportedByProvider(f"{who} cannot be told to make one call at a time.")

@@ -29,7 +29,7 @@ from runwell.providers.bedrock.clients import BedrockClients, Secrets
 from runwell.providers.bedrock.errors import error_of
 from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.clients import Clients
-from runwell.providers.http_library import ended
+from runwell.providers.http_library import REACH, ended
 from runwell.providers.vendor_model import CONNECT_S, FIRST_OUTPUT_S, VendorModel
 
 __all__ = ["ChatBedrockConverse"]
@@ -361,7 +361,7 @@ class ChatBedrockConverse(VendorModel):
         if isinstance(error, ResponseParserError | ParserError | ValueError):
             return self._unreadable("what the SDK cannot read", error)
         if isinstance(error, sdk.HTTPClientError | sdk.ConnectionError | http.HTTPError | OSError):
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}", hint=REACH)
         if isinstance(error, sdk.BotoCoreError):
             return InvalidConfig(f"AWS's SDK could not ask {who}: {error}")
         return error

@@ -11,7 +11,7 @@ from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.cohere.clients import CohereClients
 from runwell.providers.event_lines import AsyncEvents, Events
-from runwell.providers.http_library import ended
+from runwell.providers.http_library import REACH, ended
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["CohereAccount"]
@@ -97,7 +97,7 @@ class CohereAccount(VendorModel):
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
         if isinstance(error, httpx.TransportError):
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}", hint=REACH)
         if type(error).__name__ == "JSONDecodeError":
             return self._unreadable("an event that is no JSON", error)
         return error

@@ -122,7 +122,8 @@ class ChatCohere(CohereAccount):
         if "response_format" in body and (body.get("tools") or documents):
             raise UnsupportedByProvider(
                 "Cohere's models answer in JSON only without tools and without documents.",
-                hint='with_structured_output(..., method="function_calling").',
+                hint='with_structured_output(..., method="function_calling"), in an agent '
+                "response_format=ToolStrategy(...).",
             )
         body.update(self.extra_body)
         body.update(kwargs.get("extra_body") or {})

@@ -10,7 +10,7 @@ from runwell.providers.clients import Clients
 from runwell.providers.google.clients import GoogleClients
 from runwell.providers.google.errors import google_error
 from runwell.providers.google.request import Request
-from runwell.providers.http_library import ended, http_error, http_module
+from runwell.providers.http_library import REACH, ended, http_error, http_module
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["GoogleAccount"]
@@ -115,7 +115,7 @@ class GoogleAccount(VendorModel):
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
         if name == "transport":
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}", hint=REACH)
         if isinstance(error, APIError):
             text = str(error.message or error.details)[:500]
             headers = getattr(error.response, "headers", None) or {}

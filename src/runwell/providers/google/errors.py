@@ -39,7 +39,8 @@ def google_error(
             hint="Check the key, and what it may be used for.",
         )
     if isinstance(error, ModelRateLimitError) and any(map(_lasts, details)):
-        error.retryable = False  # waiting does not help today
+        error.retryable = False
+        error.hint = "Waiting does not help today: see to the project's quota, or use another model."
     return error
 
 

@@ -12,7 +12,7 @@ from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from runwell.models.system_place import system_first
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
-from runwell.providers.http_library import ended
+from runwell.providers.http_library import REACH, ended
 from runwell.providers.mistral.clients import MistralClients
 from runwell.providers.mistral.wire import FINISH, ChunkReader, message_from_wire, messages_to_wire
 from runwell.providers.vendor_model import FIRST_OUTPUT_S, VendorModel
@@ -180,7 +180,7 @@ class ChatMistralAI(VendorModel):
                 f"{who} gave no answer in time.", hint="timeout= sets how long the first output may take."
             )
         if isinstance(error, httpx2.TransportError):
-            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}")
+            return ModelConnectionError(f"{who} was not reached, or the connection broke: {ended(error)}", hint=REACH)
         if isinstance(error, ResponseValidationError) or (isinstance(error, MistralError) and error.status_code < 400):
             return self._unreadable(repr(error.body[:200]), ValueError("it does not fit"))
         if isinstance(error, ValidationError):
