@@ -133,6 +133,15 @@ def test_misuse_of_the_decorator_is_refused_at_once() -> None:
         tool(dict)
     with pytest.raises(ToolDefinitionError, match="there is no class yet"):
         tool(classmethod(f))  # type: ignore[call-overload]
+    with pytest.raises(ToolDefinitionError, match="there is no class yet"):
+
+        class Desk:
+            @classmethod
+            @tool
+            def ring(cls, times: int) -> str:
+                """Ring."""
+                return ""
+
     with pytest.raises(ToolDefinitionError, match="got no function"):
         StructuredTool.from_function()
     with pytest.raises(InvalidInput, match="takes no argument 'timout'; did you mean 'timeout'"):

@@ -80,6 +80,11 @@ def read_function(function: Callable[..., Any], *, hints: bool = True, reserved:
     for position, parameter in enumerate(signature.parameters.values()):
         name, kind = parameter.name, parameter.kind
         if position == 0 and _is_method_in_class_body(function, parameter):
+            if name == "cls":
+                raise ToolDefinitionError(
+                    f"{shape.where}: under @classmethod there is no class yet to bind the tool to.",
+                    hint="Make a tool of the bound method after the class: tool(Class.method).",
+                )
             shape.unbound = True
             continue
         if name in bound:
@@ -215,8 +220,8 @@ def _hinted(function: Any) -> Any:
 
 
 def _is_method_in_class_body(function: Any, first: inspect.Parameter) -> bool:
-    """`self` of a plain function whose qualified name ends in `Class.method`."""
-    if first.name != "self" or first.annotation is not first.empty or not inspect.isfunction(function):
+    """`self` (or `cls`) of a plain function whose qualified name ends in `Class.method`."""
+    if first.name not in ("self", "cls") or first.annotation is not first.empty or not inspect.isfunction(function):
         return False
     owner = function.__qualname__.rpartition(".")[0]
     return bool(owner) and not owner.endswith("<locals>")
