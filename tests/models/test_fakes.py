@@ -83,6 +83,13 @@ def test_responses_may_be_errors_and_functions_of_either_colour() -> None:
         assert [call(), call(), call()] == ["now Hi", "later Hi", "1 {'k': 1}"]
 
 
+def test_a_function_of_the_messages_may_take_keywords_that_nobody_gives() -> None:
+    def reply(messages: list[Any], **more: Any) -> str:
+        return f"{messages[-1].text} {more}"
+
+    assert FakeChatModel([reply]).invoke("hi").text == "hi {}"
+
+
 def test_a_scripted_message_is_never_changed() -> None:
     scripted = AIMessage("same")
     model = FakeChatModel([scripted], cycle=True)

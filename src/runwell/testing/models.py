@@ -173,7 +173,8 @@ class FakeChatModel(_Scripted):
             )
         reply = self.responses[place % count]
         if callable(reply) and not isinstance(reply, type):
-            takes = [p for p in inspect.signature(reply).parameters.values() if p.default is p.empty]
+            given = inspect.signature(reply).parameters.values()
+            takes = [each for each in given if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
             reply = reply(request.messages, request) if len(takes) > 1 else reply(request.messages)
         return reply
 
