@@ -242,9 +242,9 @@ class ToolNode(Runnable[Any, Any]):
                 hint="The last AI message says which tools to run.",
             )
         calls = open_calls(messages)
-        ids = [call["id"] for call in calls]
+        seen: set[str] = set()
         for call in calls:
-            if not call["id"] or ids.count(call["id"]) > 1:
+            if not call["id"] or call["id"] in seen:
                 what = (
                     f"Several calls have the id {call['id']!r}" if call["id"] else f"The call {call!r:.200} has no id"
                 )
@@ -252,6 +252,7 @@ class ToolNode(Runnable[Any, Any]):
                     f"ToolNode {self.name!r}: {what}, and answers go by the id.",
                     hint="A model's calls have one each; give one to those that are written by hand.",
                 )
+            seen.add(call["id"])
         return calls
 
 
