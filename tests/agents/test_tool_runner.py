@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -289,6 +290,9 @@ def test_the_config_of_the_run_bounds_how_many_run_side_by_side_e5(run: Any, mos
         with gate:
             active += 1
             peak = max(peak, active)
+        patience = time.monotonic() + 30
+        while peak < most and time.monotonic() < patience:  # until the others are there too
+            await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
         with gate:
@@ -299,6 +303,8 @@ def test_the_config_of_the_run_bounds_how_many_run_side_by_side_e5(run: Any, mos
     graph.add_edge(START, "tools").add_edge("tools", END)
     turn = asks(*(call("work", str(at)) for at in range(8)))
     run.invoke(graph.compile(), {"messages": [turn]}, {"max_concurrency": most})
+    assert peak == most
+    peak = 0
     run.invoke(ToolNode([work]), {"messages": [turn]}, {"max_concurrency": most})
     assert peak == most
 
