@@ -240,8 +240,9 @@ def resolve_hints(target: Any, where: str) -> dict[str, Any]:
             f"{where}: an annotation cannot be read: {error}",
             hint="Write a type, or a name that is a type at run time.",
         ) from error
+    own = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}  # def look[T](...)
     try:
-        return typing.get_type_hints(target, localns=_ChainedLocals(), include_extras=True)
+        return typing.get_type_hints(target, localns=_ChainedLocals(own), include_extras=True)
     except NameError as error:
         raise UnresolvedName(str(error)) from error
 
