@@ -19,6 +19,7 @@ from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.observe.run import record_decision, watched
 from runwell.providers.anthropic.blocks import block_to_wire, block_to_wire_of_answer
 
@@ -42,10 +43,6 @@ FINISH = {
 }
 """Why an answer ended, in the words that all adapters use for `finish_reason`. Others stay as they are."""
 
-_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-_ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "assistant", "ToolMessageChunk": "tool"}
-_ROLES |= {"SystemMessageChunk": "system"}
-
 Wire = list[dict[str, Any]]
 
 
@@ -62,7 +59,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, system_in_middle: bool 
     system: list[Any] = []
     wire: Wire = []
     for index, message in enumerate(messages):
-        role = _ROLES.get(message.type) or _other_role(message, index)
+        role = ROLE_OF.get(message.type) or role_of_other(message, index, "cannot be sent to Anthropic")
         if role == "system":
             if wire and system_in_middle and wire[-1]["role"] == "user":
                 wire.append({"role": "system", "content": _content(message, index)})
@@ -98,17 +95,6 @@ def _system(contents: list[Any]) -> Any:
 
 def _as_blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _other_role(message: BaseMessage, index: int) -> str:
-    role = getattr(message, "role", None)
-    if role in ("user", "assistant", "system"):
-        return str(role)
-    raise InvalidHistory(
-        f"Message {index} is a {type(message).__name__}{f' of role {role!r}' if role else ''}, which cannot be sent to "
-        "Anthropic.",
-        hint="Apply instructions first: add_messages(history, [RemoveMessage(...)]). Roles: user, assistant, system.",
-    )
 
 
 def _content(message: BaseMessage, index: int) -> Any:

@@ -21,6 +21,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.usage import UsageMetadata
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.observe.run import record_decision, watched
 from runwell.providers.bedrock.blocks import (
     BlockWriter,
@@ -51,10 +52,6 @@ FINISH = {
 }
 """Why an answer ended, in the words that all adapters use for `finish_reason`. Others stay as they are."""
 
-_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-_ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "assistant", "ToolMessageChunk": "tool"}
-_ROLES |= {"SystemMessageChunk": "system"}
-
 _IN_SYSTEM = frozenset({"text", "guardContent", "cachePoint"})
 _IN_RESULT = frozenset({"text", "json", "image", "document", "video", "searchResult", "cachePoint"})
 _IN_TURN = frozenset({"text", "image", "document", "video", "audio", "guardContent", "cachePoint", "searchResult"})
@@ -80,7 +77,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, system_in_middle: bool 
     wire: Wire = []
     for index, message in enumerate(messages):
         write.index = index
-        role = _ROLES.get(message.type) or _other_role(message, index)
+        role = ROLE_OF.get(message.type) or role_of_other(message, index, "cannot be sent to Bedrock")
         if role == "system":
             if wire and system_in_middle and wire[-1]["role"] == "user":
                 wire.append({"role": "system", "content": write.said(message.content, _IN_SYSTEM)})
@@ -107,17 +104,6 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, system_in_middle: bool 
         elif content:  # a turn without a word cannot be sent, and says nothing
             wire.append({"role": role, "content": content})
     return system, wire
-
-
-def _other_role(message: BaseMessage, index: int) -> str:
-    role = getattr(message, "role", None)
-    if role in ("user", "assistant", "system"):
-        return str(role)
-    raise InvalidHistory(
-        f"Message {index} is a {type(message).__name__}{f' of role {role!r}' if role else ''}, which cannot be sent to "
-        "Bedrock.",
-        hint="Apply instructions first: add_messages(history, [RemoveMessage(...)]). Roles: user, assistant, system.",
-    )
 
 
 def _tool_result(message: Any, write: BlockWriter) -> Wire:

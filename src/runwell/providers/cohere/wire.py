@@ -16,6 +16,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.usage import UsageMetadata
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.providers.cohere.blocks import (
     blocks_of_answer,
     citation_from_wire,
@@ -45,10 +46,6 @@ FINISH = {
 }
 """Why an answer ended, in the words that all adapters use for `finish_reason`. Others stay as they are."""
 
-_ROLES = {"human": "user", "system": "system", "ai": "assistant", "tool": "tool"}
-_ROLES |= {f"{name}MessageChunk": role for name, role in (("Human", "user"), ("System", "system"), ("Tool", "tool"))}
-_ROLES |= {"AIMessageChunk": "assistant"}
-
 Wire = list[dict[str, Any]]
 
 
@@ -61,7 +58,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> Wire:
     wire: Wire = []
     shown: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
-        role = _ROLES.get(message.type) or _other_role(message, index)
+        role = ROLE_OF.get(message.type) or role_of_other(message, index, "cannot be sent to Cohere")
         if shown and role != "tool":
             wire.append(_showing(shown))
             shown = []
@@ -87,17 +84,6 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> Wire:
 
 def _showing(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "text", "text": "From the tools' results:"}, *parts]}
-
-
-def _other_role(message: BaseMessage, index: int) -> str:
-    role = getattr(message, "role", None)
-    if role in ("user", "assistant", "system"):
-        return str(role)
-    raise InvalidHistory(
-        f"Message {index} is a {type(message).__name__}{f' of role {role!r}' if role else ''}, which cannot be sent to "
-        "Cohere.",
-        hint="Apply instructions first: add_messages(history, [RemoveMessage(...)]). Roles: user, assistant, system.",
-    )
 
 
 # -- from the wire

@@ -17,6 +17,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import media_of_data_url, standard_block
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF
 from runwell.providers.openai import wire as openai_wire
 from runwell.providers.openai.wire import usage_from_wire
 
@@ -25,9 +26,6 @@ __all__ = ["FINISH", "ChunkReader", "message_from_wire", "messages_from_wire", "
 FINISH = {"model_length": "length"}
 """Why an answer ended, where the API says it in other words than all adapters."""
 
-_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-_ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "assistant", "ToolMessageChunk": "tool"}
-_ROLES |= {"SystemMessageChunk": "system"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _OWN = frozenset({"reference", "tool_reference", "document_url", "resource", "resource_link"})
 """The API's own parts that have no standard form."""
@@ -45,7 +43,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> Wire:
 
 
 def _sent(message: Any, index: int) -> dict[str, Any]:
-    role = _ROLES.get(message.type) or getattr(message, "role", None)
+    role = ROLE_OF.get(message.type) or getattr(message, "role", None)
     if role not in ("user", "assistant", "system", "tool"):
         of = f" of role {role!r}" if role else ""
         raise InvalidHistory(

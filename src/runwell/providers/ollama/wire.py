@@ -18,6 +18,7 @@ from runwell.messages.normal import standard_blocks
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF
 
 __all__ = [
     "ChunkReader",
@@ -28,10 +29,6 @@ __all__ = [
     "usage_from_wire",
 ]
 
-_ROLES = {"human": "user", "system": "system", "ai": "assistant", "tool": "tool"}
-_ROLES |= {f"{name}MessageChunk": role for name, role in (("Human", "user"), ("System", "system"), ("Tool", "tool"))}
-_ROLES |= {"AIMessageChunk": "assistant"}
-
 
 def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """The request's `messages`. Pictures of a tool's result follow in a user's message; what is no text and no picture
@@ -40,7 +37,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
     shown: list[str] = []
     for index, message in enumerate(messages):
-        role = _ROLES.get(message.type) or getattr(message, "role", None)
+        role = ROLE_OF.get(message.type) or getattr(message, "role", None)
         if role is None:
             raise InvalidHistory(
                 f"Message {index} is a {type(message).__name__}, an instruction to a history, not part of one.",

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runwell.errors import InvalidHistory
 from runwell.messages.calls import json_text
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
+from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.providers.openai.responses_blocks import blocks_of_item, call_extras, item_of_call, items_of_blocks, tidy
 
 __all__ = [
@@ -29,10 +29,6 @@ __all__ = [
 ]
 
 Item = dict[str, Any]
-
-_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-_ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "assistant", "ToolMessageChunk": "tool"}
-_ROLES |= {"SystemMessageChunk": "system"}
 
 _OWN_PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 
@@ -48,7 +44,9 @@ def messages_to_input(messages: Sequence[BaseMessage], provider: str = "", store
     """
     wire: list[Item] = []
     for index, message in enumerate(messages):
-        role = _ROLES.get(message.type) or _other_role(message, index)
+        role = ROLE_OF.get(message.type) or role_of_other(
+            message, index, "the Responses API has no place for", ("user", "assistant", "system", "developer")
+        )
         if role == "tool":
             wire.append(_result(message, wire))
         elif role == "assistant":
@@ -58,18 +56,6 @@ def messages_to_input(messages: Sequence[BaseMessage], provider: str = "", store
                 role = "developer"
             wire.append({"role": role, "content": _said(message.content)})
     return wire
-
-
-def _other_role(message: BaseMessage, index: int) -> str:
-    role = getattr(message, "role", None)
-    if role in ("user", "assistant", "system", "developer"):
-        return str(role)
-    raise InvalidHistory(
-        f"Message {index} is a {type(message).__name__}{f' of role {role!r}' if role else ''}, which the Responses API "
-        "has no place for.",
-        hint="Apply instructions first: add_messages(history, [RemoveMessage(...)]). Roles: user, assistant, system, "
-        "developer.",
-    )
 
 
 def _said(content: Any) -> Any:

@@ -19,11 +19,9 @@ from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
+from runwell.models.roles import ROLE_OF
 
 __all__ = ["ChunkReader", "args_text", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
-
-_ROLES = {"human": "user", "system": "system", "ai": "assistant", "AIMessageChunk": "assistant", "tool": "tool"}
-_ROLES |= {"HumanMessageChunk": "user", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
 
 # Blocks that the message carries elsewhere, or that this format has no place for and no need of: thoughts, and calls
 # that another vendor ran. What those calls found is sent as text.
@@ -47,7 +45,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
     """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
-    append, roles, text = wire.append, _ROLES, str
+    append, roles, text = wire.append, ROLE_OF, str
     message: Any
     for message in messages:
         role = roles.get(message.type)
