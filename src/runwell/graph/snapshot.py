@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from runwell.graph.nesting import children_of
 from runwell.ports.command import Interrupt
 from runwell.ports.saver import Checkpoint, TaskRecord
+from runwell.ports.worked_out import WorkedOut
 
 __all__ = ["PregelTask", "StateSnapshot", "snapshot_of"]
 
@@ -46,34 +46,6 @@ class StateSnapshot:
     interrupts: tuple[Interrupt, ...] = field(default=())
 
 
-class _SavedSnapshot(StateSnapshot):
-    """Of a saved checkpoint: a field is worked out when it is first asked for, since a listing has many and uses few.
-
-    What is not there yet is a slot without a value, which is when Python asks `__getattr__`.
-    """
-
-    __slots__ = ("_checkpoint", "_shown")
-    _checkpoint: Checkpoint
-    _shown: frozenset[str] | None
-    __hash__ = None  # type: ignore[assignment]  # as of any snapshot
-
-    def __getattr__(self, name: str) -> Any:
-        work = _FIELDS.get(name)
-        if work is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = work(self, self._checkpoint)
-        setattr(self, name, value)
-        return value
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StateSnapshot):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
-
-    def __reduce__(self) -> Any:
-        return StateSnapshot, tuple(getattr(self, name) for name in _FIELDS)
-
-
 def config_of(thread_id: str, ns: str, checkpoint_id: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
 
@@ -89,49 +61,71 @@ def _inside(checkpoint: Checkpoint, record: TaskRecord | None) -> dict[str, Any]
     return config_of(checkpoint.thread_id, *called[-1]) if called else None
 
 
+class _SavedSnapshot(WorkedOut, StateSnapshot):
+    """Of a saved checkpoint."""
+
+    __slots__ = ("_checkpoint", "_shown")
+    _plain = StateSnapshot
+    _checkpoint: Checkpoint
+    _shown: frozenset[str] | None
+
+    def _values(self) -> dict[str, Any]:
+        shown = self._shown
+        return {name: value for name, value in self._checkpoint.values.items() if shown is None or name in shown}
+
+    def _next(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(task.node for task in self._checkpoint.next))
+
+    def _config(self) -> dict[str, Any]:
+        return config_of(self._checkpoint.thread_id, self._checkpoint.ns, self._checkpoint.id)
+
+    def _metadata(self) -> dict[str, Any]:
+        return {**self._checkpoint.metadata, "source": self._checkpoint.source, "step": self._checkpoint.step}
+
+    def _created_at(self) -> str:
+        return datetime.fromtimestamp(self._checkpoint.created_at, UTC).isoformat()
+
+    def _parent_config(self) -> dict[str, Any] | None:
+        parent = self._checkpoint.parent_id
+        return config_of(self._checkpoint.thread_id, self._checkpoint.ns, parent) if parent else None
+
+    def _tasks(self) -> tuple[PregelTask, ...]:
+        checkpoint = self._checkpoint
+        records = {record.task_id: record for record in checkpoint.tasks}
+        planned = {task.id: task.node for task in checkpoint.next}
+        for record in checkpoint.tasks:  # a task behind steps that were not worth a checkpoint
+            planned.setdefault(record.task_id, record.node)
+        tasks = []
+        for task_id, node in planned.items():
+            known = records.get(task_id)
+            if known is None:
+                tasks.append(PregelTask(task_id, node))
+            elif not known.done:
+                inside = _inside(checkpoint, known)
+                tasks.append(PregelTask(task_id, node, known.error, open_questions(known), inside))
+        return tuple(tasks)
+
+    def _interrupts(self) -> tuple[Interrupt, ...]:
+        return tuple(question for task in self.tasks for question in task.interrupts)
+
+    _work = {
+        "values": _values,
+        "next": _next,
+        "config": _config,
+        "metadata": _metadata,
+        "created_at": _created_at,
+        "parent_config": _parent_config,
+        "tasks": _tasks,
+        "interrupts": _interrupts,
+    }
+
+
+_bare = object.__new__
+
+
 def snapshot_of(checkpoint: Checkpoint, output: frozenset[str] | None) -> StateSnapshot:
     """The snapshot of a saved checkpoint, with the channels named in `output` (None: all)."""
     snapshot = _bare(_SavedSnapshot)
     snapshot._checkpoint = checkpoint
     snapshot._shown = output
     return snapshot
-
-
-def _values(snapshot: _SavedSnapshot, checkpoint: Checkpoint) -> dict[str, Any]:
-    shown = snapshot._shown
-    return {name: value for name, value in checkpoint.values.items() if shown is None or name in shown}
-
-
-def _tasks(_: StateSnapshot, checkpoint: Checkpoint) -> tuple[PregelTask, ...]:
-    records = {record.task_id: record for record in checkpoint.tasks}
-    planned = {task.id: task.node for task in checkpoint.next}
-    for record in checkpoint.tasks:  # a task behind steps that were not worth a checkpoint
-        planned.setdefault(record.task_id, record.node)
-    tasks = []
-    for task_id, node in planned.items():
-        known = records.get(task_id)
-        if known is None:
-            tasks.append(PregelTask(task_id, node))
-        elif not known.done:
-            inside = _inside(checkpoint, known)
-            tasks.append(PregelTask(task_id, node, known.error, open_questions(known), inside))
-    return tuple(tasks)
-
-
-def _parent_config(_: StateSnapshot, checkpoint: Checkpoint) -> dict[str, Any] | None:
-    parent = checkpoint.parent_id
-    return config_of(checkpoint.thread_id, checkpoint.ns, parent) if parent else None
-
-
-_bare = object.__new__
-_SavedSnapshot.__qualname__ = StateSnapshot.__qualname__  # nobody needs to know, so it prints as any other
-_FIELDS: dict[str, Callable[[_SavedSnapshot, Checkpoint], Any]] = {
-    "values": _values,
-    "next": lambda _, checkpoint: tuple(dict.fromkeys(task.node for task in checkpoint.next)),
-    "config": lambda _, checkpoint: config_of(checkpoint.thread_id, checkpoint.ns, checkpoint.id),
-    "metadata": lambda _, it: {**it.metadata, "source": it.source, "step": it.step},
-    "created_at": lambda _, checkpoint: datetime.fromtimestamp(checkpoint.created_at, UTC).isoformat(),
-    "parent_config": _parent_config,
-    "tasks": _tasks,
-    "interrupts": lambda snapshot, _: tuple(question for task in snapshot.tasks for question in task.interrupts),
-}

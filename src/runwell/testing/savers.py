@@ -10,11 +10,12 @@ Every saver of runwell passes it. A saver may have plain or `async` methods.
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -414,6 +415,37 @@ class CheckpointSaverSuite:
         assert ids(limit=100) == ["c5", "c4", "c3", "c2", "c1", "c0"]
         with raises(InvalidInput):
             ids(before="nowhere")
+
+    def test_every_checkpoint_of_a_listing_is_the_one_that_is_loaded(self) -> None:
+        thread = Thread(self, self.make_saver())
+        thread.commit("a", {"n": 1})
+        thread.commit("b", {"n": 2, "log": ["x"]})
+        thread.commit("fork", {"n": 3}, parent="a")
+        thread.commit("c", {"n": 3, "log": ["y"]})
+        parents = {"a": None, "b": "a", "fork": "a", "c": "fork"}
+        for selection in (
+            {},
+            {"limit": 1},
+            {"limit": 2},
+            {"before": "fork"},
+            {"before": "b"},
+        ):  # their parents are listed, or are not
+            listed = list(self.call(thread.saver.history, "t", **selection))
+            assert listed == [thread.load(each.id) for each in listed]
+            assert [each.parent_id for each in listed] == [parents[each.id] for each in listed]
+
+    def test_a_listed_checkpoint_is_printed_copied_and_changed_as_any(self) -> None:
+        thread = Thread(self, self.make_saver())
+        thread.commit("a", {"log": ["x"]}, next=[PlannedTask("a:1", "a")], metadata={"ran": ["a"]})
+        (listed,) = self.call(thread.saver.history, "t")
+        plain = copy.deepcopy(Checkpoint(*(getattr(listed, field.name) for field in fields(Checkpoint))))
+        assert repr(listed) == repr(plain)
+        assert copy.deepcopy(listed) == replace(listed) == listed == plain
+        listed.next.append(PlannedTask("b:1", "b"))
+        listed.metadata["mine"] = True
+        assert ([task.node for task in listed.next], listed.metadata) == (["a", "b"], {"ran": ["a"], "mine": True})
+        assert listed != plain
+        assert thread.load("a").metadata == {"ran": ["a"]}
 
     def test_an_id_with_half_a_character_is_refused_and_such_text_in_values_is_kept(self) -> None:
         saver = self.make_saver()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import timedelta
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import ClassVar, TypeVar
 
 from runwell.persistence.checkpoints.holds import gone
@@ -21,6 +21,7 @@ __all__ = ["InMemorySaver", "MemorySaver"]
 
 T = TypeVar("T")
 _seq = attrgetter("seq")
+_change_seq = itemgetter(0)
 
 
 class _Space:
@@ -136,7 +137,7 @@ class InMemorySaver(BaseCheckpointSaver):
         found: dict[str, list[ChangeRow]] = {}
         for channel, (first, last) in spans.items():
             rows = space.changes.get(channel, []) if space else []
-            found[channel] = rows[bisect_left(rows, first, key=_seq) : bisect_right(rows, last, key=_seq)]
+            found[channel] = rows[bisect_left(rows, first, key=_change_seq) : bisect_right(rows, last, key=_change_seq)]
         return found
 
     def read_tasks(self, thread: str, ns: str, seqs: Sequence[int]) -> dict[int, list[tuple[str, bytes]]]:
@@ -169,7 +170,7 @@ class InMemorySaver(BaseCheckpointSaver):
 
     def read_tree(self, thread: str, ns: str) -> Tree:
         space = self._spaces[thread, ns]
-        keys = [(channel, row.seq, row.branch) for channel, rows in space.changes.items() for row in rows]
+        keys = [(channel, seq, branch) for channel, rows in space.changes.items() for seq, branch, _, _ in rows]
         return Tree(list(space.rows), keys)
 
     # -- writing
@@ -199,7 +200,7 @@ class InMemorySaver(BaseCheckpointSaver):
             for channel, kind, data in changes:
                 if kind == SHARED:
                     data = space.shared.setdefault(data, data)
-                space.changes.setdefault(channel, []).append(ChangeRow(row.seq, row.branch, kind, data))
+                space.changes.setdefault(channel, []).append((row.seq, row.branch, kind, data))
             self._clock = space.touched = self._clock + 1
 
     def write_task(
@@ -277,8 +278,8 @@ class InMemorySaver(BaseCheckpointSaver):
         ]
         space.by_id = {row.id: row for row in space.rows if row.meta}
         for channel, rows in space.changes.items():
-            rows[:] = [row for row in rows if (channel, row.seq) not in gone_changes]
-        left = {row.data for rows in space.changes.values() for row in rows if row.kind == SHARED}
+            rows[:] = [row for row in rows if (channel, row[0]) not in gone_changes]
+        left = {data for rows in space.changes.values() for _, _, kind, data in rows if kind == SHARED}
         space.shared = {data: data for data in left}
 
     def remove_namespace(self, thread: str, ns: str) -> None:

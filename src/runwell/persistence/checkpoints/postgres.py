@@ -177,8 +177,8 @@ class PostgresSaver(BaseCheckpointSaver):
             ORDER BY c.channel, c.seq"""
         lows, highs = [low for low, _ in spans.values()], [high for _, high in spans.values()]
         found: dict[str, list[ChangeRow]] = {}
-        for channel, *row in self._rows(query, list(spans), lows, highs, thread, ns):
-            found.setdefault(channel, []).append(ChangeRow(*row))
+        for channel, seq, branch, kind, data in self._rows(query, list(spans), lows, highs, thread, ns):
+            found.setdefault(channel, []).append((seq, branch, kind, data))
         return found
 
     def read_tasks(self, thread: str, ns: str, seqs: Sequence[int]) -> dict[int, list[tuple[str, bytes]]]:
@@ -207,7 +207,7 @@ class PostgresSaver(BaseCheckpointSaver):
             if kind < 0:
                 tasks.setdefault(seq, []).append((name, data))
             else:
-                changes.setdefault(name, []).append(ChangeRow(seq, at, kind, data))
+                changes.setdefault(name, []).append((seq, at, kind, data))
         return changes, tasks
 
     def read_threads(self) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt
@@ -13,7 +13,7 @@ from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, place
 
 __all__ = ["Replay"]
 
-_seq = attrgetter("seq")
+_seq = itemgetter(0)
 
 FlatChains = list[Any]
 """A checkpoint's chains as they are stored, one after the other: channel, base, rows, cost, size, length."""
@@ -37,18 +37,21 @@ class Replay:
         self._thread, self._ns = thread, ns
         self._decode, self._decode_all = decode, decode_all
         self._changes: Mapping[str, list[ChangeRow]] = {}
-        self._whole: dict[str, dict[int, bytes]] = {}  # stored whole values, by channel and seq
-        self._ready: dict[str, dict[int, Any]] = {}  # decoded changes, each until it is used
+        self._ready: dict[str, dict[int, Any]] = {}  # decoded changes, by channel and seq, each until it is used
+        self._partial: dict[str, set[int]] = {}  # the seqs of those that are not whole values
         self._parents: dict[int, tuple[int, int]] = {}  # branch -> (branch, seq) that it left
         self._last: dict[int, dict[str, tuple[int, int, int, Any]]] = {}  # by branch, channel: base, rows, seq, value
 
     def spans(
-        self, wanted: Iterable[tuple[CheckpointRow, Any, FlatChains]], row_at: Callable[[int], CheckpointRow | None]
+        self,
+        rows: Sequence[CheckpointRow],
+        chains_of: Sequence[FlatChains],
+        row_at: Callable[[int], CheckpointRow | None],
     ) -> dict[str, tuple[int, int]]:
         """First and last seq of each channel's changes that these checkpoints, newest first, are made of."""
         lows: dict[str, int] = {}
         highs: dict[str, int] = {}
-        for row, _, chains in wanted:
+        for row, chains in zip(rows, chains_of, strict=True):
             for at in range(0, len(chains), 6):
                 channel, base = chains[at], chains[at + 1]
                 if channel not in lows:
@@ -74,21 +77,23 @@ class Replay:
     def take(self, changes: Mapping[str, list[ChangeRow]]) -> None:
         """The changes in the spans, of every branch, in order of seq."""
         self._changes = changes
-        self._whole = {
-            channel: {seq: data for seq, _, kind, data in rows if kind in WHOLE} for channel, rows in changes.items()
-        }
         for channel, rows in changes.items():
-            values = self._decode_all([row.data for row in rows]) if len(rows) > 1 else None
+            self._partial[channel] = {seq for seq, _, kind, _ in rows if kind not in WHOLE}
+            values = self._decode_all([row[3] for row in rows]) if len(rows) > 1 else None
             self._ready[channel] = dict(zip(map(_seq, rows), values, strict=True)) if values is not None else {}
 
     def values(self, row: CheckpointRow, chains: FlatChains) -> dict[str, Any]:
         """Every channel of one checkpoint; raises CheckpointCorrupt when anything of it is missing or unreadable."""
         values: dict[str, Any] = {}
-        seq, last = row.seq, self._last.setdefault(row.branch, {})
+        seq = row.seq
+        last = self._last.get(row.branch)
+        if last is None:
+            last = self._last[row.branch] = {}
         for at in range(0, len(chains), 6):
-            channel, base, rows, length = chains[at], chains[at + 1], chains[at + 2], chains[at + 5]
-            if base == seq and seq in self._whole.get(channel, ()):  # written whole by this very commit
-                value, done = self._stored(row, channel, seq, self._whole[channel][seq]), 1
+            channel, base, rows, _, _, length = chains[at : at + 6]
+            ready = self._ready.get(channel)
+            if base == seq and ready and seq in ready and seq not in self._partial[channel]:
+                value, done = ready.pop(seq), 1  # written whole by this very commit
             else:
                 value, done = self._value(row, channel, base, last)
             if done != rows or items(value) != length:

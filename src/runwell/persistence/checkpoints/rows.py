@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from runwell.errors import StorageError, ThreadBusy, UnsupportedByProvider
 
@@ -37,16 +37,11 @@ class CheckpointRow(NamedTuple):
     meta: bytes
 
 
-class ChangeRow(NamedTuple):
-    """A change of one channel, made by commit `seq`.
+ChangeRow: TypeAlias = tuple[int, int, int, bytes]
+"""A change of one channel: the seq of the commit that made it, its branch, kind, and data. Plain, as databases give it.
 
-    Data of kind `SHARED` may be stored once in a namespace, however often an equal value was set; it is read as it was.
-    """
-
-    seq: int
-    branch: int
-    kind: int
-    data: bytes
+Data of kind `SHARED` may be stored once in a namespace, however often an equal value was set; it is read as it was.
+"""
 
 
 class QuestionRow(NamedTuple):

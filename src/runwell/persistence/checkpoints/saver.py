@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
-from runwell.persistence.checkpoints.encoding import Meta, decode_task, encode_meta, encode_task, meta_of
+from runwell.persistence.checkpoints.encoding import decode_task, encode_meta, encode_task, meta_of
+from runwell.persistence.checkpoints.listed import listed
 from runwell.persistence.checkpoints.replay import Replay
 from runwell.persistence.checkpoints.rows import SHARED, CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
@@ -165,7 +166,7 @@ class BaseCheckpointSaver(ThreadKeeping):
             if row is None:
                 return None
             decode = self.serializer.reader(types)
-            return self._collect(thread_id, ns, [(row, meta_of(decode(row.meta, place, thread_id, ns, row.id)))], types)
+            return self._collect(thread_id, ns, ([row], [decode(row.meta, place, thread_id, ns, row.id)]), types)
 
         finish = self.read(read)
         return finish()[0] if finish is not None else None
@@ -363,72 +364,63 @@ class BaseCheckpointSaver(ThreadKeeping):
         limit: int | None,
         filter: dict[str, Any] | None,
         types: frozenset[type],
-    ) -> list[tuple[CheckpointRow, Meta]]:
-        """Up to `limit` checkpoints before seq `last` that match, newest first."""
-        found: list[tuple[CheckpointRow, Meta]] = []
+    ) -> tuple[list[CheckpointRow], list[Any]]:
+        """Up to `limit` checkpoints before seq `last` that match, newest first; what is stored beside their values."""
+        if not filter:
+            rows = self.read_checkpoints(thread, ns, last, limit)
+            return rows, self._decoded(thread, ns, rows, [row.meta for row in rows], types)
+        found: list[CheckpointRow] = []
+        metas: list[Any] = []
         while limit is None or len(found) < limit:
-            page = PAGE if filter else limit
-            rows = self.read_checkpoints(thread, ns, last, page)
-            for row, stored in zip(
-                rows, self._decoded(thread, ns, rows, [row.meta for row in rows], types), strict=True
-            ):
-                meta = meta_of(stored)
-                if not filter or metadata_matches(filter, {**meta.metadata, "source": row.source, "step": row.step}):
-                    found.append((row, meta))
+            rows = self.read_checkpoints(thread, ns, last, PAGE)
+            stored = self._decoded(thread, ns, rows, [row.meta for row in rows], types)
+            for row, meta in zip(rows, stored, strict=True):
+                if metadata_matches(filter, {**meta_of(meta).metadata, "source": row.source, "step": row.step}):
+                    found.append(row)
+                    metas.append(meta)
                     if len(found) == limit:
                         break
-            if page is None or len(rows) < page:
+            if len(rows) < PAGE:
                 break
             last = rows[-1].seq
-        return found
+        return found, metas
 
     def _collect(
-        self, thread: str, ns: str, found: list[tuple[CheckpointRow, Meta]], types: frozenset[type]
+        self, thread: str, ns: str, found: tuple[list[CheckpointRow], list[Any]], types: frozenset[type]
     ) -> Callable[[], list[Checkpoint]]:
         """Read all that the checkpoints, newest first, need; calling the result, after the reading, decodes it."""
-        rows = [row for row, _ in found]
-        chains_of = self._decoded(thread, ns, rows, [row.chains for row in rows], types)
-        wanted = [(row, meta, chains) for (row, meta), chains in zip(found, chains_of, strict=True)]
+        rows, metas = found
+        chains = self._decoded(thread, ns, rows, [row.chains for row in rows], types)
         replay = Replay(thread, ns, self.serializer.reader(types), partial(self.serializer.all, types=types))
-        spans = replay.spans(wanted, lambda seq: self.read_seq(thread, ns, seq))
+        spans = replay.spans(rows, chains, lambda seq: self.read_seq(thread, ns, seq))
         changes, tasks = self.read_parts(thread, ns, spans, [row.seq for row in rows])
 
         def finish() -> list[Checkpoint]:
             replay.take(changes)
-            listed: list[Checkpoint] = []
-            for row, meta, chains in reversed(wanted):  # oldest first
-                listed.append(
-                    Checkpoint(
-                        row.id,
-                        thread,
-                        ns,
-                        row.parent_id,
-                        row.step,
-                        row.created_at,
-                        row.source,
-                        replay.values(row, chains),
-                        meta.next,
-                        meta.joins,
-                        meta.metadata,
-                        [self._task(thread, ns, row.id, each, types) for each in tasks[row.seq]]
-                        if row.seq in tasks
-                        else [],
-                    )
+            found: list[Checkpoint] = []
+            for at in range(len(rows) - 1, -1, -1):  # oldest first
+                row = rows[at]
+                values = replay.values(row, chains[at])
+                records = (
+                    [self._task(thread, ns, row.id, each, types) for each in tasks[row.seq]]
+                    if row.seq in tasks
+                    else None
                 )
-            listed.reverse()
-            return listed
+                found.append(listed(row, (thread, ns), metas[at], values, records))
+            found.reverse()
+            return found
 
         return finish
 
     def _decoded(
         self, thread: str, ns: str, rows: Sequence[CheckpointRow], stored: Sequence[bytes], types: frozenset[type]
-    ) -> Iterable[Any]:
+    ) -> list[Any]:
         """What is stored of each row: all at once where that goes, and else one by one, for the error to say which."""
         values = self.serializer.all(stored, types) if len(stored) > 1 else None
         if values is not None:
             return values
         read = self.serializer.reader(types)
-        return (read(data, place, thread, ns, row.id) for row, data in zip(rows, stored, strict=True))
+        return [read(data, place, thread, ns, row.id) for row, data in zip(rows, stored, strict=True)]
 
     def _task(
         self, thread: str, ns: str, checkpoint_id: str, stored: tuple[str, bytes], types: frozenset[type]
