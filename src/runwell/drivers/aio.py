@@ -18,14 +18,15 @@ from typing import Any, ClassVar, TypeVar
 from runwell.drivers.cancel import CANCEL, CancelGroup
 from runwell.drivers.colour import RETOLD, in_place, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
-from runwell.drivers.hosts import Hosts, within
+from runwell.drivers.driven import Driven
+from runwell.drivers.hosts import Hosted, run_lone
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
-from runwell.drivers.sync import SyncDriver, failure, given
+from runwell.drivers.sync import SyncDriver, given
 from runwell.drivers.threads import spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
 
-__all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async"]
+__all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async", "running"]
 
 T = TypeVar("T")
 
@@ -88,37 +89,21 @@ async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
         raise told from error
 
 
-class AsyncDriver:
+class AsyncDriver(Hosted):
     """Drives engine code on the running loop. One is made per run; `emit` is awaited with what the run emits."""
 
-    __slots__ = ("emit", "hosts")
+    __slots__ = ("emit",)
 
-    _table: ClassVar[dict[type, Callable[[Any, Any], Any]]]
-    """Which method carries out which effect: at once, or by giving a coroutine to await."""
+    table: ClassVar[dict[type, Callable[[Any, Any], Any]]]
+    """Which method carries out which effect: at once, or by giving what to await."""
 
     def __init__(self, emit: Callable[[Any], Awaitable[None]] | None = None) -> None:
+        super().__init__()
         self.emit = emit
-        self.hosts = Hosts()
 
-    async def drive(self, coroutine: Flow[T]) -> T:
-        """Run engine code to its end."""
-        table, send = self._table, coroutine.send
-        value: Any
-        try:
-            effect = send(None)
-            while True:
-                try:
-                    value = table[type(effect)](self, effect)
-                    if type(value) is CoroutineType:
-                        value = await value
-                except BaseException as error:
-                    value = failure(told_apart(error), effect, coroutine, table)
-                else:
-                    effect = send(value)
-                    continue
-                effect = coroutine.throw(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+    def drive(self, flow: Flow[T]) -> Driven[T]:
+        """Engine code, to be awaited."""
+        return Driven(self, flow)
 
     def _call(self, effect: Call[Any]) -> Any:
         callee = effect.callee
@@ -167,7 +152,7 @@ class AsyncDriver:
 
         def handler(request: Any) -> Any:
             if asyncio._get_running_loop() is bridge.loop:  # the hook gave back a coroutine, which awaits this
-                return self.drive(inner(request))
+                return self._inner(inner(request))
             return driver.drive(inner(request))
 
         try:
@@ -175,6 +160,10 @@ class AsyncDriver:
         except asyncio.CancelledError:
             bridge.cancel_all()
             raise
+
+    async def _inner(self, flow: Flow[T]) -> T:
+        """`drive` for user code, which may expect a coroutine."""
+        return await self.drive(flow)
 
     def _emit_from_thread(self, bridge: LoopBridge) -> Callable[[Any], None] | None:
         emit = self.emit
@@ -184,9 +173,9 @@ class AsyncDriver:
         return None if self.emit is None else given(self.emit(effect.item))
 
     def _run_tasks(self, effect: RunTasks[Any]) -> Any:
-        drive = self.drive
         if len(effect.tasks) == 1:
-            return self.hosts.run(drive(effect.tasks[0]()))
+            return run_lone(self, effect.tasks[0]())
+        drive = self.drive
         return afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
             effect.limit,
@@ -200,7 +189,7 @@ class AsyncDriver:
         return asyncio.sleep(effect.seconds)
 
 
-AsyncDriver._table = {
+AsyncDriver.table = {
     Call: AsyncDriver._call,
     CallHook: AsyncDriver._hook,
     Emit: AsyncDriver._emit,
@@ -221,10 +210,27 @@ async def _shielded(work: Awaitable[Outcome[T]]) -> T:
     return outcome.unwrap()
 
 
+class _Run(Driven[T]):
+    """A whole run: hosts that stand by for it end with it."""
+
+    __slots__ = ()
+
+    def go(self, step: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return super().go(step, value)
+        except BaseException:
+            self.driver.close()
+            raise
+
+
+def running(flow: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> Driven[T]:
+    """`run_async` without a coroutine of its own, for code that awaits it and nothing else."""
+    return _Run(AsyncDriver(emit), flow, copy_context())
+
+
 async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:
     """Run engine code to its end on the running loop, under a context of its own."""
-    driver = AsyncDriver(emit)
-    return await within(copy_context(), driver.drive(coroutine), driver.hosts.close)
+    return await running(coroutine, emit)
 
 
 async def afan_out(

@@ -281,15 +281,15 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[RunOptions]
     ) -> Any:
         """`invoke`, on the running event loop."""
-        from runwell.drivers.aio import run_async
+        from runwell.drivers.aio import running
 
         _check_invoke(version, options)
         run, observed = self._run(input, config, options)
         emit = None if run.sink is None else _awaited(run.sink)
         if observed is None:
-            return _given(await run_async(run.flow(input), emit), version)
+            return _given(await running(run.flow(input), emit), version)
         async with observed:
-            return _given(observed.end(await run_async(run.flow(input), emit)), version)
+            return _given(observed.end(await running(run.flow(input), emit)), version)
 
     @overload  # type: ignore[override]
     def stream(

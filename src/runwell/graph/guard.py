@@ -124,17 +124,13 @@ def _driven(run: Run, name: str, begin: Any) -> Callee[list[Write]]:
         return SyncDriver(put).drive(begin())
 
     async def loop() -> list[Write]:
-        from runwell.drivers.aio import AsyncDriver
+        from runwell.drivers.aio import running
 
         async def emit(item: Any) -> None:
             if put is not None:
                 put(item)
 
-        driver = AsyncDriver(emit)
-        try:
-            return await driver.drive(begin())
-        finally:
-            driver.hosts.close()
+        return await running(begin(), emit)
 
     plain.__qualname__ = loop.__qualname__ = f"node {name!r} of {run.graph.name!r}"
     return Callee(plain, loop)
