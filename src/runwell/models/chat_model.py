@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -413,41 +422,78 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             self.cache.update(*key, [ChatGeneration(message)])
         return message
 
-    async def _aanswer(
+    def _aanswer(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Coroutine[Any, Any, AIMessage]:
+        """As `_answer`, in one coroutine: a call is mostly waiting, and what it holds meanwhile counts."""
+        messages = self._placed(messages)
+        if self.cache is not None:
+            return self._acached(self.cache, messages, stop, kwargs, run)
+        return self._afresh(messages, stop, kwargs, run)
+
+    def _afresh(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Coroutine[Any, Any, AIMessage]:
+        if run is not None and run.context.wants_tokens and self._streams(kwargs):
+            return self._atold(messages, stop, kwargs, run)
+        return self._asked(messages, stop, kwargs, run)
+
+    async def _acached(
+        self,
+        cache: BaseCache,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        kwargs: dict[str, Any],
+        run: Run | None,
+    ) -> AIMessage:
+        key = self._cache_key(messages, stop, kwargs)
+        found = await cache.alookup(*key)
+        if found:
+            return from_cache(found, run)
+        message = await self._afresh(messages, stop, kwargs, run)
+        await cache.aupdate(*key, [ChatGeneration(message)])
+        return message
+
+    async def _atold(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run
+    ) -> AIMessage:
+        """The answer, whose chunks the run's handlers are told as they come."""
+        tell = run.teller(text_of)
+        with CountedChunks(self) as streamed:
+            async with aclosing(self._achunks(messages, stop, kwargs, run)) as chunks:
+                async for chunk in chunks:
+                    tell(chunk)
+                    streamed.chunks.append(chunk)
+                    if not len(streamed.chunks) % AT_ONCE:  # a model that never waits is not to run away
+                        await caught_up()
+            message = whole(streamed.chunks)
+            streamed.usage = message.usage_metadata
+        return message
+
+    async def _asked(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
-        messages = self._placed(messages)
-        key = None
-        if self.cache is not None:
-            key = self._cache_key(messages, stop, kwargs)
-            found = await self.cache.alookup(*key)
-            if found:
-                return from_cache(found, run)
-        if run is not None and run.context.wants_tokens and self._streams(kwargs):
-            tell = run.teller(text_of)
-            with CountedChunks(self) as streamed:
-                async with aclosing(self._achunks(messages, stop, kwargs, run)) as chunks:
-                    async for chunk in chunks:
-                        tell(chunk)
-                        streamed.chunks.append(chunk)
-                        if not len(streamed.chunks) % AT_ONCE:  # a model that never waits is not to run away
-                            await caught_up()
-                message = whole(streamed.chunks)
-                streamed.usage = message.usage_metadata
-        else:
-            retries = kwargs.pop("max_retries", self.max_retries)
-            attempt = partial(self._aattempt, messages, stop, kwargs, run)
-            with Counted(self) as count:
-                try:
-                    result = await attempt()
-                except OutsideError as error:
-                    result = await self.retry_policy.ago_on(error, attempt, run.retried if run else None, retries)
-                message = self._finished(result, run)
-                count.usage = message.usage_metadata
-            if self.rate_limiter is not None:
-                await _limits().asettle(self, messages, kwargs, message.usage_metadata)
-        if key is not None and self.cache is not None:
-            await self.cache.aupdate(*key, [ChatGeneration(message)])
+        retries = kwargs.pop("max_retries", self.max_retries)
+        spends = spending()
+        if spends is not None:
+            spends.before(self)
+        try:  # `with Counted(self)`, written out: two objects less while it waits
+            try:
+                result = await self._abegun(messages, stop, kwargs, run)
+            except OutsideError as error:
+                again = partial(self._abegun, messages, stop, kwargs, run)
+                result = await self.retry_policy.ago_on(error, again, run.retried if run else None, retries)
+            message = self._finished(result, run)
+        except BaseException as error:
+            if spends is not None:
+                spends.failed()
+            if (told := told_apart(error)) is not error:
+                raise told  # noqa: B904 - it has its cause
+            raise
+        if spends is not None:
+            spends.after(self, message.usage_metadata)
+        if self.rate_limiter is not None:
+            await _limits().asettle(self, messages, kwargs, message.usage_metadata)
         return message
 
     def _attempt(
@@ -465,20 +511,25 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             return from_plain(partial(self._agenerate, messages, stop=stop, run_manager=reporter_of(run), **kwargs))
         return whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
 
+    def _abegun(
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
+    ) -> Awaitable[Any]:
+        """One attempt under way."""
+        if self.rate_limiter is None and "_agenerate" in self._writes:
+            return self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+        return self._aattempt(messages, stop, kwargs, run)
+
     async def _aattempt(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> Any:
         writes = self._writes
         if self.rate_limiter is not None:
             await _limits().atake_turn(self, messages, kwargs)
-        try:
-            if "_agenerate" in writes:
-                return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
-            if "_generate" in writes and "_astream" not in writes:
-                call = partial(self._generate, messages, stop=stop, run_manager=reporter_of(run), **kwargs)
-                return call() if self.never_blocks else await from_thread(call)
-        except (*RETOLD, RuntimeError) as error:
-            raise told_apart(error)  # noqa: B904 - it has its cause
+        if "_agenerate" in writes:
+            return await self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+        if "_generate" in writes and "_astream" not in writes:
+            call = partial(self._generate, messages, stop=stop, run_manager=reporter_of(run), **kwargs)
+            return call() if self.never_blocks else await from_thread(call)
         return whole([self._chunk(piece, "", False) async for piece in self._apieces(messages, stop, kwargs)])
 
     def _streams(self, kwargs: Mapping[str, Any]) -> bool:
