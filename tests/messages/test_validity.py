@@ -101,3 +101,15 @@ def test_repaired_histories_are_whole_and_keep_what_was_said(history):
     said = [each for each in history if not isinstance(each, ToolMessage)]
     assert [each for each in repaired if not isinstance(each, ToolMessage)] == said
     assert repair_history(repaired) == repaired
+
+
+@given(histories)
+@settings(max_examples=300)
+def test_a_history_is_judged_alike_whatever_holds_it_and_of_whatever_class(history):
+    class Answer(AIMessage):
+        """A user's own."""
+
+    problems = validate_history(history)
+    assert validate_history(iter(history)) == problems
+    own = [Answer(each.content, tool_calls=each.tool_calls) if type(each) is AIMessage else each for each in history]
+    assert validate_history(own) == problems

@@ -54,6 +54,41 @@ def test_a_conversation_comes_back_equal(messages: list[BaseMessage]) -> None:
     assert back == messages
 
 
+class Asked(HumanMessage):
+    """A class of a user's own; those below likewise."""
+
+
+class Answered(AIMessage):
+    pass
+
+
+class Found(ToolMessage):
+    pass
+
+
+OWN: dict[type[Any], type[Any]] = {HumanMessage: Asked, AIMessage: Answered, ToolMessage: Found}
+
+
+@given(conversation, st.booleans())
+def test_a_users_own_classes_are_written_as_those_they_extend(messages: list[BaseMessage], strictly: bool) -> None:
+    own: list[Any] = []
+    for each in messages:
+        cls = OWN.get(type(each))
+        own.append(cls(**{name: getattr(each, name) for name in each._fields}) if cls else each)
+    assert messages_to_wire(own, strictly) == messages_to_wire(messages, strictly)
+
+
+picture = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
+
+
+def test_pictures_of_a_tool_follow_the_results_of_the_turn() -> None:
+    asked = AIMessage("Let me see.", tool_calls=[{"name": "f", "args": {}, "id": each} for each in "12"])
+    for following in (HumanMessage("And?"), AIMessage("So."), AIMessage("", tool_calls=asked.tool_calls)):
+        messages = [asked, ToolMessage([picture], tool_call_id="1"), ToolMessage("2", tool_call_id="2"), following]
+        roles = [each["role"] for each in messages_to_wire(messages)]
+        assert roles == ["assistant", "tool", "tool", "user", "user" if following.type == "human" else "assistant"]
+
+
 @given(answers, st.data())
 def test_an_answer_in_pieces_is_the_whole_answer(answer: AIMessage, data: Any) -> None:
     (wire,) = messages_to_wire([answer])

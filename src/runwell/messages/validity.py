@@ -12,7 +12,15 @@ from typing import Any, Literal, TypeAlias
 
 from runwell.errors import InvalidHistory
 from runwell.messages.convert import convert_to_messages
-from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage, new_id
+from runwell.messages.message import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+    new_id,
+)
 
 __all__ = ["HistoryProblem", "call_ids", "repair_history", "require_valid_history", "validate_history"]
 
@@ -25,6 +33,7 @@ _TEXTS = {
     "misplaced_result": "message {place} is the result of call {call_id!r:.200}, but does not follow that call",
     "not_a_message": "message {place} is a RemoveMessage, which only an update may hold",
 }
+_SAYING = frozenset({HumanMessage, SystemMessage})
 Kind: TypeAlias = Literal[
     "unanswered_call", "orphan_result", "duplicate_result", "duplicate_call", "misplaced_result", "not_a_message"
 ]
@@ -64,6 +73,8 @@ def validate_history(messages: Iterable[Any]) -> list[HistoryProblem]:
 
     Calls of the last message count as unanswered: check a history when it is about to be sent.
     """
+    if _is_usual(messages):
+        return []
     problems: list[HistoryProblem] = []
     open_calls: dict[str, int] = {}  # call id -> place of its message: results may follow here
     late: dict[str, int] = {}  # those of earlier turns that nothing answered
@@ -104,6 +115,35 @@ def validate_history(messages: Iterable[Any]) -> list[HistoryProblem]:
         found("unanswered_call", place, call_id)
     problems.sort(key=lambda problem: problem.place)
     return problems
+
+
+def _is_usual(messages: Any) -> bool:
+    """Whether it is quickly seen that nothing is wrong: messages, and results right after their calls."""
+    if not isinstance(messages, (list, tuple)):
+        return False
+    waiting: set[str | None] = set()
+    message: Any
+    for message in messages:
+        exactly = type(message)  # lines of its own for each class: attributes are read faster so
+        if exactly is ToolMessage:
+            call_id = message.tool_call_id
+            if call_id not in waiting:
+                return False
+            waiting.remove(call_id)
+        elif waiting:
+            return False
+        elif exactly is AIMessage:
+            if message.invalid_tool_calls:
+                return False
+            calls = message.tool_calls
+            if calls:
+                for call in calls:
+                    waiting.add(call["id"])
+                if len(waiting) < len(calls) or None in waiting:
+                    return False
+        elif exactly not in _SAYING:
+            return False
+    return not waiting
 
 
 def require_valid_history(messages: Iterable[Any]) -> None:

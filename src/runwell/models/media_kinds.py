@@ -9,9 +9,17 @@ from runwell.errors import InvalidHistory
 from runwell.messages.message import BaseMessage
 from runwell.messages.normal import standard_block
 
-__all__ = ["only_kinds"]
+__all__ = ["only_kinds", "texts_alone"]
 
 _KINDS = frozenset({"image", "audio", "video", "file"})
+
+
+def texts_alone(messages: Sequence[BaseMessage]) -> bool:
+    """Whether no message holds blocks, as nearly always: then there is nothing to look at further."""
+    for message in messages:  # noqa: SIM110 - a generator costs twice as much
+        if type(message.content) is not str:
+            return False
+    return True
 
 
 def only_kinds(messages: Sequence[BaseMessage], who: str, takes: Collection[str]) -> Sequence[BaseMessage]:
@@ -20,10 +28,7 @@ def only_kinds(messages: Sequence[BaseMessage], who: str, takes: Collection[str]
     Raises InvalidHistory, naming the place, for one in the latest message of a person's. In older ones, which another
     model may have been shown, and in a tool's result, which nobody chose, it becomes a text that names the kind.
     """
-    for message in messages:
-        if type(message.content) is not str:
-            break
-    else:  # texts alone, as nearly always
+    if texts_alone(messages):
         return messages
     changed: list[BaseMessage] | None = None
     latest = max((place for place, each in enumerate(messages) if each.type == "human"), default=-1)

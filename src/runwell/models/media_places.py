@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from runwell.messages.message import BaseMessage
 from runwell.messages.normal import standard_block
+from runwell.models.media_kinds import texts_alone
 from runwell.observe.run import record_decision, watched
 
 __all__ = ["NONE", "Places", "with_media_named"]
@@ -23,6 +24,8 @@ _PLAIN = frozenset(("text", "reasoning", "tool_call"))
 def with_media_named(messages: Sequence[BaseMessage], places: Places) -> list[BaseMessage]:
     """The messages, with a text such as "[image: image/png]" for each medium that may not stand where it does; that it
     was done is recorded as the decision B9. Messages without such media are the same objects."""
+    if texts_alone(messages):
+        return list(messages)
     return [
         message
         if isinstance(message.content, str) or (takes := places.get(_kind(message))) is None

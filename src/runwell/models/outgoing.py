@@ -39,6 +39,7 @@ _CHECKED: Final[dict[tuple[int, int], None]] = {}
 """Media that were found to be base64, by hash and length: a conversation sends the same ones again and again."""
 _KEPT = 1000
 _JSON = (str, int, float, type(None))
+_PLAIN = frozenset((int, bool, type(None)))
 
 
 def check_outgoing(
@@ -57,7 +58,28 @@ def check_outgoing(
     not base64, or of no kind; text that is no Unicode.
     """
     called = False
+    message: Any
     for place, message in enumerate(messages):
+        # Plain text and calls of plain arguments, as nearly all of a long history, need no further look. Each class has
+        # lines of its own: Python reads an attribute several times as fast where it always finds the same class.
+        exactly = type(message)
+        if exactly is AIMessage:
+            text = message.content
+            if type(text) is str and text.isascii():
+                if not message.tool_calls and not message.invalid_tool_calls:
+                    continue
+                called = True
+                if all(map(_has_plain_args, message.tool_calls)):
+                    continue
+        elif exactly is ToolMessage:
+            text = message.content
+            if type(text) is str and text.isascii():
+                called = True
+                continue
+        elif exactly is HumanMessage:
+            text = message.content
+            if type(text) is str and text and text.isascii():
+                continue
         content = message.content
         if type(content) is str:
             if not content.isascii():
@@ -120,6 +142,22 @@ def half_characters(error: UnicodeEncodeError, what: str) -> InvalidInput:
         hint='Decode the bytes it came from with their own encoding, or clean it: text.encode("utf-8", "replace").'
         'decode("utf-8").',
     )
+
+
+def _has_plain_args(call: Any) -> bool:
+    """Whether its arguments are quickly seen to be something that JSON can hold: ASCII texts and whole numbers."""
+    args = call["args"]
+    if type(args) is not dict:
+        return False
+    for key, value in args.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        if type(value) is str:
+            if not value.isascii():
+                return False
+        elif type(value) not in _PLAIN:
+            return False
+    return True
 
 
 def _check_args(value: Any, place: int, message: BaseMessage, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
-from runwell.models.media_kinds import only_kinds
+from runwell.models.media_kinds import only_kinds, texts_alone
 from runwell.models.media_places import NONE, with_media_named
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
@@ -190,7 +190,10 @@ class ChatOpenAI(StainlessModel):
         options = self._options(kwargs)
         responses = asks_for_responses(self, kwargs)
         takes = [kind for kind in self.media if kind != "audio"] if responses else self.media
-        messages = list(only_kinds(messages, type(self).__name__, takes))
+        if not texts_alone(messages):
+            messages = list(only_kinds(messages, type(self).__name__, takes))
+            if not responses:
+                messages = with_media_named(messages, {"ai": NONE})
         if responses:
             asked = kwargs.get("response_format")
             if asked is not None:
@@ -198,7 +201,7 @@ class ChatOpenAI(StainlessModel):
             return responses_body(self, messages, stop, kwargs, stream), options
         body: dict[str, Any] = {
             "model": self._sent_model,
-            "messages": self._wire(with_media_named(messages, {"ai": NONE})),
+            "messages": self._wire(messages),
         }
         for name in self.passed:
             value = getattr(self, name)

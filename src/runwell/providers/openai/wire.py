@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
-from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
@@ -45,29 +45,35 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
     """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
-    append, roles, text = wire.append, ROLE_OF, str
+    append = wire.append
     message: Any
     for message in messages:
-        role = roles.get(message.type)
+        # A text and calls: nearly all of a long history is like this. Each class has lines of its own, since Python
+        # reads an attribute several times as fast where it always finds the same class.
+        kind = type(message)
+        if kind is AIMessage:
+            text = message.content
+            if type(text) is str and text and message.name is None and not message.additional_kwargs and not media:
+                if message.tool_calls or message.invalid_tool_calls:
+                    calls = _calls(message.tool_calls, message.invalid_tool_calls)
+                    append({"role": "assistant", "content": text, "tool_calls": calls})
+                else:
+                    append({"role": "assistant", "content": text})
+                continue
+        elif kind is ToolMessage:
+            text = message.content
+            if type(text) is str:
+                append({"role": "tool", "tool_call_id": message.tool_call_id, "content": text})
+                continue
+        elif kind is HumanMessage:
+            text = message.content
+            if type(text) is str and text and message.name is None and not message.additional_kwargs and not media:
+                append({"role": "user", "content": text})
+                continue
+        role = ROLE_OF.get(message.type)
         if media and role != "tool":
             append({"role": "user", "content": media})
             media = []
-        content = message.content
-        if content and type(content) is text and message.name is None and not message.additional_kwargs:
-            # a text and calls: nearly all of a long history is like this
-            if role == "assistant":
-                calls, broken = message.tool_calls, message.invalid_tool_calls
-                if not calls and not broken:
-                    append({"role": "assistant", "content": content})
-                else:
-                    append({"role": "assistant", "content": content, "tool_calls": _calls(calls, broken)})
-                continue
-            if role == "tool":
-                append({"role": "tool", "tool_call_id": message.tool_call_id, "content": content})
-                continue
-            if role is not None:
-                append({"role": role, "content": content})
-                continue
         if role == "tool":
             append(_tool_result(message, media))
         elif role == "assistant":
@@ -128,19 +134,23 @@ def _is_ours(notes: Any) -> bool:
     return any(isinstance(note, Mapping) and note.get("type") == "citation" for note in notes)
 
 
+_to_json = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants")).to_json
+"""`pydantic_core.to_json`, which puts a serializer together for each call."""
+
+
 def args_text(args: Any) -> str:
     """Arguments as models write them, without blanks: a provider's cache then knows the answer as its own."""
     try:
-        return to_json(args).decode()
+        return _to_json(args).decode()
     except (ValueError, RecursionError):  # half a character, or what JSON cannot hold
         return json_text(args)
 
 
 def _calls(whole: Sequence[Any], broken: Sequence[Any]) -> list[dict[str, Any]]:
-    calls = [
-        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": args_text(call["args"])}}
-        for call in whole
-    ]
+    calls: list[dict[str, Any]] = []
+    for call in whole:
+        function = {"name": call["name"], "arguments": args_text(call["args"])}
+        calls.append({"id": call["id"], "type": "function", "function": function})
     for call in broken:
         function = {"name": call["name"] or "", "arguments": call["args"] or ""}
         calls.append({"id": call["id"], "type": "function", "function": function})
