@@ -47,17 +47,17 @@ def check_outgoing(
     *,
     largest: int,
     any_role: bool = False,
-    any_block: bool = False,
     functions: bool = False,
     pairs: bool = True,
-) -> None:
+) -> bool:
     """Raises InvalidHistory or InvalidInput, naming the message, for what no provider would take: calls without
-    results, results without calls, one id for two calls (if `pairs`); arguments of calls that are no JSON; empty
-    messages of the user's; instructions to a history, and results of functions (unless `functions`); roles that there
-    are not (unless `any_role`); blocks without a type (unless `any_block`); media that are larger than `largest` bytes,
-    not base64, or of no kind; text that is no Unicode.
+    results, results without calls, one id for two calls (if `pairs`); arguments of calls that are no JSON; instructions
+    to a history, and results of functions (unless `functions`); roles that there are not (unless `any_role`); media
+    that are larger than `largest` bytes, not base64, or of no kind; text that is no Unicode.
+
+    Returns whether all of them are plain texts that say something, or answers: then nothing has to be fitted.
     """
-    called = False
+    called, plain = False, True
     message: Any
     for place, message in enumerate(messages):
         # Plain text and calls of plain arguments, as nearly all of a long history, need no further look. Each class has
@@ -65,7 +65,7 @@ def check_outgoing(
         exactly = type(message)
         if exactly is AIMessage:
             text = message.content
-            if type(text) is str and text.isascii():
+            if type(text) is str and text.isascii() and not text.isspace():
                 if not message.tool_calls and not message.invalid_tool_calls:
                     continue
                 called = True
@@ -73,20 +73,23 @@ def check_outgoing(
                     continue
         elif exactly is ToolMessage:
             text = message.content
-            if type(text) is str and text.isascii():
+            if type(text) is str and text.isascii() and not text.isspace():
                 called = True
                 continue
         elif exactly is HumanMessage:
             text = message.content
-            if type(text) is str and text and text.isascii():
+            if type(text) is str and text and text.isascii() and not text.isspace():
                 continue
         content = message.content
         if type(content) is str:
             if not content.isascii():
                 _check_text(content, place, message)
+            if not content or content.isspace():
+                plain = False
         else:
+            plain = False
             for block in content:
-                _check_block(block, place, message, largest, any_block)
+                _check_block(block, place, message, largest)
         if isinstance(message, AIMessage):
             if message.tool_calls or message.invalid_tool_calls:
                 called = True
@@ -95,11 +98,7 @@ def check_outgoing(
         elif isinstance(message, ToolMessage):
             called = True
         elif isinstance(message, HumanMessage):
-            if not content or (type(content) is list and not any(map(_says, content))):
-                raise InvalidHistory(
-                    f"Message {place}, a {type(message).__name__}, is empty.",
-                    hint="Leave it out, or say something in it.",
-                )
+            continue
         elif isinstance(message, RemoveMessage):
             raise InvalidHistory(
                 f"Message {place} is a RemoveMessage, an instruction to a history and no part of one.",
@@ -117,13 +116,7 @@ def check_outgoing(
             )
     if pairs and called:
         require_valid_history(messages)
-
-
-def _says(block: Any) -> bool:
-    """Whether a block of a user's says anything."""
-    if isinstance(block, str):
-        return bool(block)
-    return block.get("type") != "text" or bool(block.get("text"))
+    return plain
 
 
 def _check_text(text: str, place: int, message: BaseMessage) -> None:
@@ -181,17 +174,13 @@ def _check_args(value: Any, place: int, message: BaseMessage, name: str) -> None
         )
 
 
-def _check_block(block: Any, place: int, message: BaseMessage, largest: int, any_block: bool) -> None:
+def _check_block(block: Any, place: int, message: BaseMessage, largest: int) -> None:
     if isinstance(block, str):
         if not block.isascii():
             _check_text(block, place, message)
         return
     kind = block.get("type")
     where = f"Message {place} ({type(message).__name__})"
-    if not any_block and not isinstance(kind, str) and not isinstance(block.get("text"), str):
-        raise InvalidInput(
-            f"{where} holds a block without a type: {block!r:.200}.", hint='{"type": "text", "text": "..."}'
-        )
     if kind in _MEDIA:
         _check_media(block, kind, where, largest)
         return

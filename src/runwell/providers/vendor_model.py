@@ -14,11 +14,14 @@ from pydantic import SecretStr
 
 from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.blanks import without_blanks
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.idle import IdleWatch
+from runwell.models.media_kinds import Sources
 from runwell.models.media_places import NONE, Places, with_media_named
 from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
+from runwell.models.own_blocks import Fitting
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import check_http_clients
 
@@ -100,8 +103,12 @@ class VendorModel(BaseChatModel):
     """Whether servers of this API take roles of their own."""
     takes_functions: ClassVar[bool] = False
     """Whether the API takes results of functions, which came before tools."""
-    any_block: ClassVar[bool] = False
-    """Whether content blocks of the vendor's own have no `type`."""
+    own_blocks: ClassVar[frozenset[str]] = frozenset()
+    """Types of content blocks of the vendor's own that have no standard form."""
+    passes_blocks: ClassVar[bool] = True
+    """Whether blocks that the program marks as the vendor's (`non_standard`) are sent as they are."""
+    refuses_blanks: ClassVar[bool] = False
+    """Whether the API refuses a text that is nothing but blanks wherever it stands."""
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
     tool_choices: ClassVar[tuple[str, ...]] = ("auto", "none", "any", "a name")
     turns_parallel_off: ClassVar[bool] = True
@@ -112,6 +119,8 @@ class VendorModel(BaseChatModel):
     media_in_results: ClassVar[str] = "in place"
     media_places: ClassVar[Places] = {"system": NONE}
     """Where media of which kinds may stand; elsewhere they are named in a text."""
+    media_sources: ClassVar[Sources] = {}
+    """How media may be given; those that are given otherwise are named in a text."""
 
     answers_with: ClassVar[str] = "an answer"
     """What the vendor calls an answer, for errors."""
@@ -222,15 +231,28 @@ class VendorModel(BaseChatModel):
 
     def _checked(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
         """The request for messages that a provider could take."""
-        check_outgoing(
+        plain = check_outgoing(
             messages,
             largest=self.max_media_bytes,
             any_role=self.any_role and self.base_url != self.default_base_url,
-            any_block=self.any_block,
             functions=self.takes_functions,
             pairs=self._has_whole_history(kwargs),
         )
-        return self._request(with_media_named(messages, self.media_places), stop, kwargs, stream)
+        if not plain:
+            messages = self._fitted(messages, kwargs)
+        return self._request(messages, stop, kwargs, stream)
+
+    def _fitted(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> list[BaseMessage]:
+        """The messages with what this provider has no place for converted, by the rules that all adapters share."""
+        fitting = Fitting(
+            type(self).__name__, self.provider, lambda block: self._is_own_block(block, kwargs), self.passes_blocks
+        )
+        fitted = without_blanks(fitting.fit(messages), texts=self.refuses_blanks)
+        return with_media_named(fitted, self.media_places, self.media_sources)
+
+    def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a content block is in the vendor's own form, which this request goes on with as it is."""
+        return block.get("type") in self.own_blocks
 
     def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether calls and results must all be in the request: nothing of the conversation is kept elsewhere."""

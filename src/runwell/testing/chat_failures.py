@@ -200,6 +200,16 @@ class ChatModelFailures(ChatWire):
         ),
         "an empty message": ([HumanMessage("")], "Message 0, a HumanMessage, is empty"),
         "a message of an empty block": ([HumanMessage([{"type": "text", "text": ""}])], "is empty"),
+        "a message of blanks": ([HumanMessage(" \n\t")], "Message 0, a HumanMessage, holds nothing but blanks"),
+        "a block of blanks": ([HumanMessage([{"type": "text", "text": "  "}, ""])], "holds nothing but blanks"),
+        "a block of a type that nobody knows": (
+            [HumanMessage("Hi"), AIMessage("Yes?"), HumanMessage(["See:", {"type": "imge", "url": "https://x/y.png"}])],
+            "Message 2 (HumanMessage), block 1, is of type 'imge'",
+        ),
+        "a block without a type": (
+            [HumanMessage([{"txt": "Hi"}])],
+            "block 0, is a block without a type",
+        ),
         "half a character": ([HumanMessage("a\ud800b")], "half a character"),
         "half a character in a call": (
             [

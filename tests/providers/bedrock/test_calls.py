@@ -301,7 +301,7 @@ def test_blocks_without_a_standard_form_are_not_lost(wire: WireServer, make: Mak
         {"type": "document", **document},
         {"guardContent": {"text": {"text": "guard me"}}},
         found,
-        {"type": "of_another", "value": [1]},
+        {"type": "non_standard", "value": {"type": "of_another", "value": [1]}},
     ]
     wire.say("Hm.")
     colour.invoke(make(), [HumanMessage(content)])

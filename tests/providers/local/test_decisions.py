@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runwell.errors import InvalidInput, UnsupportedByProvider
-from runwell.messages import HumanMessage, ToolMessage
+from runwell.errors import InvalidHistory, InvalidInput, UnsupportedByProvider
+from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.providers.local import LocalChatModel, LocalRuntime
 from runwell.providers.local.completion import Settings
 from runwell.providers.local.grammar import constrainable
@@ -343,3 +343,18 @@ def test_a_schema_that_contains_itself_ends() -> None:
     clean = constrainable({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
     assert len(json.dumps(clean)) < 2000
     assert "$ref" not in json.dumps(clean)
+
+
+def test_what_is_no_text_is_refused_or_named(scripted: Scripted) -> None:
+    """MSG-03: nothing that was said is left out without a word."""
+    model = LocalChatModel(model="smollm2-135m")
+    picture: Any = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    with pytest.raises(InvalidHistory, match="Message 0, block 1: LocalChatModel takes no image"):
+        model.invoke([HumanMessage(["See:", picture])])
+    with pytest.raises(UnsupportedByProvider, match="is of type 'hologram', which LocalChatModel does not know"):
+        model.invoke([HumanMessage([{"type": "hologram"}])])
+    with pytest.raises(InvalidHistory, match="holds nothing but blanks"):
+        model.invoke(" ")
+    engine = scripted("Fine.")
+    assert model.invoke([HumanMessage(["See:", picture]), AIMessage("Yes."), HumanMessage("And?")]).text == "Fine."
+    assert "of type image" in str(engine.asked[0].messages)

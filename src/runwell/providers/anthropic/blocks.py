@@ -8,7 +8,7 @@ from typing import Any
 
 from runwell.messages.normal import standard_block
 
-__all__ = ["block_to_wire", "block_to_wire_of_answer"]
+__all__ = ["block_to_wire", "is_own", "block_to_wire_of_answer"]
 
 # The format's own, which go as they are. `text`, `image` and `document` among them only where they are in its form.
 _OWN = frozenset(
@@ -25,9 +25,20 @@ _OWN = frozenset(
         "compaction",
     }
 )
+_NO_STANDARD = _OWN - {"thinking", "tool_use", "server_tool_use"}
 _NOT_SENT = frozenset({"google"})
 """Extras that are for another vendor alone."""
 _DOCUMENT_TITLES = frozenset({"char_location", "page_location", "content_block_location"})
+
+
+def is_own(block: Mapping[str, Any]) -> bool:
+    """Whether a block is in the API's own form, and of a kind that has no standard one."""
+    kind = block.get("type")
+    return (
+        kind in _NO_STANDARD
+        or isinstance(block.get("source"), Mapping)
+        or (isinstance(kind, str) and _is_own_result(block))
+    )
 
 
 def block_to_wire(block: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from runwell.messages.message import BaseMessage
 from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
+from runwell.providers.anthropic.blocks import is_own
 from runwell.providers.anthropic.clients import AnthropicClients
 from runwell.providers.anthropic.pauses import Turn, is_paused, joined, kept_container
 from runwell.providers.anthropic.tools import SERVED
@@ -102,6 +103,7 @@ class ChatAnthropic(StainlessModel):
     }
 
     media: ClassVar[tuple[str, ...]] = ("image", "file")
+    refuses_blanks: ClassVar[bool] = True
     media_places: ClassVar[Places] = {"system": NONE, "ai": NONE, "human": frozenset(media), "tool": frozenset(media)}
     system_in_middle: ClassVar[str] = "in place after a user's turn where the model takes it, else at the top (B9)"
 
@@ -135,6 +137,9 @@ class ChatAnthropic(StainlessModel):
         return SERVED
 
     # -- the request
+
+    def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+        return is_own(block)
 
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool

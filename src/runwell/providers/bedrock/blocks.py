@@ -11,7 +11,15 @@ from runwell.errors import InvalidHistory
 from runwell.messages.calls import json_text
 from runwell.messages.normal import standard_block
 
-__all__ = ["BlockWriter", "annotation_from_wire", "answered_from_wire", "block_from_wire", "cache_point", "is_own"]
+__all__ = [
+    "BlockWriter",
+    "annotation_from_wire",
+    "answered_from_wire",
+    "block_from_wire",
+    "cache_point",
+    "is_known",
+    "is_own",
+]
 
 OWN = frozenset(
     {"text", "image", "document", "video", "audio", "json", "toolUse", "toolResult", "guardContent", "cachePoint"}
@@ -53,6 +61,15 @@ _NOT_SENT = frozenset({"tool_call", "invalid_tool_call", "tool_call_chunk", "ser
 def is_own(block: Mapping[str, Any]) -> bool:
     """Whether a block is in the API's own form."""
     return "type" not in block and len(block) == 1 and not OWN.isdisjoint(block)
+
+
+def is_known(block: Mapping[str, Any]) -> bool:
+    """Whether a block is in the API's own form, or one that some programs write: with a `type` beside it."""
+    return (
+        is_own(block)
+        or block.get("type") == "search_result"
+        or sum(key in OWN and isinstance(value, Mapping) for key, value in block.items()) == 1
+    )
 
 
 class BlockWriter:

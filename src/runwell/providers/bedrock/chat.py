@@ -23,8 +23,10 @@ from runwell.errors import (
 from runwell.messages.message import BaseMessage
 from runwell.models.chat_model import BaseChatModel
 from runwell.models.idle import IdleWatch
+from runwell.models.media_kinds import Sources
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
+from runwell.providers.bedrock.blocks import is_known
 from runwell.providers.bedrock.clients import BedrockClients, Secrets
 from runwell.providers.bedrock.errors import error_of
 from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
@@ -94,7 +96,8 @@ class ChatBedrockConverse(VendorModel):
     output_config: dict[str, Any] | None = None
 
     provider: ClassVar[str] = "bedrock_converse"
-    any_block: ClassVar[bool] = True
+    passes_blocks: ClassVar[bool] = False
+    refuses_blanks: ClassVar[bool] = True
     structured_methods: ClassVar[tuple[str, ...]] = ("json_schema", "function_calling")
     _aliases: ClassVar[dict[str, str]] = {
         "model_id": "model",
@@ -120,6 +123,7 @@ class ChatBedrockConverse(VendorModel):
     tool_choices: ClassVar[tuple[str, ...]] = ("auto", "any", "a name")
     turns_parallel_off: ClassVar[bool] = False
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "video", "file")
+    media_sources: ClassVar[Sources] = dict.fromkeys(media, frozenset(("base64", "s3")))
     system_in_middle: ClassVar[str] = "at the top (B9), or in place where the profile says it may"
 
     sdk: ClassVar[str] = "boto3"
@@ -191,6 +195,9 @@ class ChatBedrockConverse(VendorModel):
         return {"cachePoint": {"type": cache_type, **({"ttl": ttl} if ttl else {})}}
 
     # -- the request
+
+    def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+        return is_known(block)
 
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.media_kinds import Sources
 from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
@@ -90,7 +91,11 @@ class ChatCohere(CohereAccount):
     }
 
     turns_parallel_off: ClassVar[bool] = False
-    media_places: ClassVar[Places] = {"system": NONE, "ai": NONE}
+    media_places: ClassVar[Places] = {"system": NONE, "ai": NONE} | dict.fromkeys(
+        ("human", "tool"), frozenset(("image",))
+    )
+    media_sources: ClassVar[Sources] = {"image": frozenset(("url", "base64"))}
+    own_blocks: ClassVar[frozenset[str]] = frozenset(("document",))
     media_in_results: ClassVar[str] = "in a user's message after it"
 
     def model_post_init(self, context: Any) -> None:

@@ -17,6 +17,7 @@ from runwell.providers.google.account import GoogleAccount
 from runwell.providers.google.answer import ChunkReader, message_from_wire
 from runwell.providers.google.errors import google_error
 from runwell.providers.google.hops import AsyncHops, Hops, next_token
+from runwell.providers.google.parts import is_part
 from runwell.providers.google.request import SERVED, Request, body_of, shared_tools
 from runwell.providers.google.wire import messages_to_wire
 from runwell.providers.vendor_embeddings import with_retries, with_retries_async
@@ -103,7 +104,6 @@ class ChatGoogleGenerativeAI(GoogleAccount):
     service_tier: str | None = None
 
     provider: ClassVar[str] = "google_genai"
-    any_block: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
         "model_name": "model",
         "google_api_key": "api_key",
@@ -153,6 +153,9 @@ class ChatGoogleGenerativeAI(GoogleAccount):
         return SERVED
 
     # -- the request
+
+    def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+        return is_part(block)
 
     def _settings(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in _PASSED}

@@ -20,6 +20,7 @@ __all__ = [
     "UNSIGNED",
     "block_of_part",
     "google_extras",
+    "is_part",
     "part_of",
     "part_of_answer",
     "signature_of",
@@ -57,6 +58,11 @@ def google_extras(block: Mapping[str, Any]) -> Mapping[str, Any]:
     extras = block.get("extras")
     found = extras.get("google") if isinstance(extras, Mapping) else None
     return found if isinstance(found, Mapping) else {}
+
+
+def is_part(block: Mapping[str, Any]) -> bool:
+    """Whether a block is a part in the API's own form."""
+    return "type" not in block and not _PARTS.isdisjoint(block)
 
 
 def signature_of(block: Mapping[str, Any]) -> Part:
@@ -98,7 +104,7 @@ def part_of(block: str | Mapping[str, Any]) -> Part | None:
 def part_of_answer(block: str | Mapping[str, Any]) -> Part | None:
     """A block of an answer; None for what only the model that said it could read: thoughts that Google did not sign,
     calls that another vendor ran, and calls that could not be read."""
-    if isinstance(block, str) or ("type" not in block and not _PARTS.isdisjoint(block)):
+    if isinstance(block, str) or is_part(block):
         return part_of(block)
     standard: Mapping[str, Any] = standard_block(block)
     kind, mine, signature = standard["type"], google_extras(standard), signature_of(standard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, ClassVar
@@ -11,8 +12,12 @@ from runwell.errors import InvalidInput, UnsupportedByProvider
 from runwell.messages.calls import tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import BaseMessage
+from runwell.models.blanks import without_blanks
 from runwell.models.chat_model import BaseChatModel
+from runwell.models.media_kinds import only_kinds
+from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from runwell.models.own_blocks import Fitting
 from runwell.models.profile import ModelProfile
 from runwell.providers.local.catalogue import DEFAULT_CHAT, MODELS, find, is_gguf_path, own_file
 from runwell.providers.local.completion import Call, Calls, LocalRuntime, Settings, Text
@@ -115,10 +120,17 @@ class LocalChatModel(BaseChatModel):
         """Fetch and load the model now, so that the first answer does not wait for it."""
         self._runtime.engine()
 
+    def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
+        """The messages as the engine takes them: texts alone."""
+        if not check_outgoing(messages, largest=sys.maxsize, pairs=False):
+            fitted = Fitting(type(self).__name__, self.provider, lambda block: False, passes=False).fit(messages)
+            messages = list(only_kinds(without_blanks(fitted), type(self).__name__, (), {}))
+        return messages_to_wire(messages)
+
     def _generate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        text, calls, end = self._runtime.complete(messages_to_wire(messages), **self._options(stop, kwargs))
+        text, calls, end = self._runtime.complete(self._wire(messages), **self._options(stop, kwargs))
         wire = {"content": text, "tool_calls": [_call(call) for call in calls]}
         message = message_from_wire(wire, end.usage.to_wire())
         return ChatResult([ChatGeneration(message, {"finish_reason": end.reason})])
@@ -127,7 +139,7 @@ class LocalChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         options = self._options(stop, kwargs)
-        with closing(self._runtime.stream(messages_to_wire(messages), **options)) as events:  # type: ignore[type-var]
+        with closing(self._runtime.stream(self._wire(messages), **options)) as events:  # type: ignore[type-var]
             for event in events:
                 if isinstance(event, Text):
                     yield ChatGenerationChunk(AIMessageChunk(event.text))

@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 from runwell.errors import InvalidInput, ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
+from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.system_place import system_first
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import REACH, ended
 from runwell.providers.mistral.clients import MistralClients
-from runwell.providers.mistral.wire import FINISH, ChunkReader, message_from_wire, messages_to_wire
+from runwell.providers.mistral.wire import FINISH, OWN, ChunkReader, message_from_wire, messages_to_wire
 from runwell.providers.vendor_model import FIRST_OUTPUT_S, VendorModel
 
 __all__ = ["ChatMistralAI"]
@@ -74,6 +75,9 @@ class ChatMistralAI(VendorModel):
 
     strict_tools: ClassVar[bool] = True
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
+    media_places: ClassVar[Places] = {"system": NONE} | dict.fromkeys(("human", "tool"), frozenset(media))
+    own_blocks: ClassVar[frozenset[str]] = OWN
+    passes_blocks: ClassVar[bool] = False
     system_in_middle: ClassVar[str] = "at the top (B9)"
 
     sdk: ClassVar[str] = "mistralai"

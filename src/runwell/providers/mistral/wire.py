@@ -21,13 +21,13 @@ from runwell.models.roles import ROLE_OF
 from runwell.providers.openai import wire as openai_wire
 from runwell.providers.openai.wire import usage_from_wire
 
-__all__ = ["FINISH", "ChunkReader", "message_from_wire", "messages_from_wire", "messages_to_wire"]
+__all__ = ["FINISH", "OWN", "ChunkReader", "message_from_wire", "messages_from_wire", "messages_to_wire"]
 
 FINISH = {"model_length": "length"}
 """Why an answer ended, where the API says it in other words than all adapters."""
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-_OWN = frozenset({"reference", "tool_reference", "document_url", "resource", "resource_link"})
+OWN = frozenset({"reference", "tool_reference", "document_url", "resource", "resource_link"})
 """The API's own parts that have no standard form."""
 
 Wire = list[dict[str, Any]]
@@ -100,7 +100,7 @@ def _answer_part(given: Any, own: bool) -> dict[str, Any] | None:
         return None  # what a model made is nothing that it was sent
     if block["type"] == "non_standard":
         value = block.get("value") or {}
-        return dict(value) if value.get("type") in _OWN else None
+        return dict(value) if value.get("type") in OWN else None
     if block["type"] != "reasoning":
         return _part(block)
     extras = block.get("extras") or {}
@@ -135,7 +135,7 @@ def _part(given: Any) -> dict[str, Any] | None:
         return {"type": "text", "text": json_text(block.get("output"))}
     if kind == "non_standard" and isinstance(block.get("value"), Mapping):
         value = block["value"]
-        return dict(value) if value.get("type") in _OWN else {"type": "text", "text": json_text(value)}
+        return dict(value) if value.get("type") in OWN else {"type": "text", "text": json_text(value)}
     if kind in ("image", "audio", "video", "file", "text-plain"):
         return {"type": "text", "text": f"[{kind}: {block.get('url') or block.get('mime_type') or 'of unknown kind'}]"}
     return None

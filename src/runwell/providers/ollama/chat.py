@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
+from runwell.models.media_kinds import Sources
 from runwell.models.media_places import Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import ModelProfile
@@ -100,7 +101,9 @@ class ChatOllama(VendorModel):
 
     tool_choices: ClassVar[tuple[str, ...]] = ("auto",)
     turns_parallel_off: ClassVar[bool] = False
-    media_places: ClassVar[Places] = {}
+    media_places: ClassVar[Places] = dict.fromkeys(("system", "human", "ai", "tool"), frozenset(("image",)))
+    media_sources: ClassVar[Sources] = {"image": frozenset(("base64",))}
+    passes_blocks: ClassVar[bool] = False
     strict_tools: ClassVar[bool] = False
     tells_cached: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"

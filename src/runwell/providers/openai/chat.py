@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
-from runwell.models.media_kinds import only_kinds, texts_alone
+from runwell.models.foreign import OPENAI_ITEMS
+from runwell.models.media_kinds import Sources, only_kinds, texts_alone
 from runwell.models.media_places import NONE, with_media_named
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
@@ -46,6 +47,9 @@ PASSED = (
     "store",
 )
 """Arguments that go into each request as they are, when set."""
+
+_SERVERS_OWN = frozenset(("video_url", "audio_url", "image_embeds"))
+"""Parts that servers like OpenAI's take beyond the format."""
 
 _SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body"})
 _SENT_APART |= {"extra_headers", "extra_query"}
@@ -130,6 +134,12 @@ class ChatOpenAI(StainlessModel):
     """The field of an answer that holds what the model thought, where the server tells it."""
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
     media_in_results: ClassVar[str] = "in a user's message after it"
+    media_given: ClassVar[Sources] = {
+        "image": frozenset(("url", "base64")),
+        "audio": frozenset(("base64",)),
+        "file": frozenset(("base64", "file_id")),
+    }
+    """How chat completions take media; the Responses API takes them by address, data and id."""
 
     sdk: ClassVar[str] = "openai"
     extra: ClassVar[str] = "openai"
@@ -180,6 +190,12 @@ class ChatOpenAI(StainlessModel):
 
             convert_to_openai_function(definition)
 
+    def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+        kind = block.get("type")
+        return (
+            kind in OPENAI_ITEMS if asks_for_responses(self, kwargs) else not self._at_openai and kind in _SERVERS_OWN
+        )
+
     def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
         return not asks_for_responses(self, kwargs)  # the API keeps answers, and takes results of calls that it made
 
@@ -191,7 +207,9 @@ class ChatOpenAI(StainlessModel):
         responses = asks_for_responses(self, kwargs)
         takes = [kind for kind in self.media if kind != "audio"] if responses else self.media
         if not texts_alone(messages):
-            messages = list(only_kinds(messages, type(self).__name__, takes))
+            elsewhere = " The Responses API takes it: use_responses_api=True." if self._at_openai else ""
+            given = {} if responses else self.media_given
+            messages = list(only_kinds(messages, type(self).__name__, takes, given, elsewhere))
             if not responses:
                 messages = with_media_named(messages, {"ai": NONE})
         if responses:

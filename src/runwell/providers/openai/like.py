@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage, HumanMessage
+from runwell.models.media_kinds import Sources
 from runwell.providers.openai.chat import PASSED, ChatOpenAI
 
 __all__ = [
@@ -243,6 +244,7 @@ class ChatOpenRouter(OpenAILike):
     thoughts: ClassVar[str] = "reasoning"
     wants_thoughts: ClassVar[str] = "always"
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "file")
+    media_given: ClassVar[Sources] = {**ChatOpenAI.media_given, "file": frozenset(("base64", "url"))}
 
     def _request(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
         body, options = super()._request(messages, stop, kwargs, stream)

@@ -14,7 +14,7 @@ from runwell.messages.calls import json_text
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
-from runwell.models.foreign import readable_by
+from runwell.models.foreign import OPENAI_ITEMS, readable_by
 from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.providers.openai.responses_blocks import blocks_of_item, call_extras, item_of_call, items_of_blocks, tidy
 
@@ -54,8 +54,25 @@ def messages_to_input(messages: Sequence[BaseMessage], provider: str = "", store
         else:
             if role == "system" and message.additional_kwargs.get("openai_role") == "developer":
                 role = "developer"
-            wire.append({"role": role, "content": _said(message.content)})
+            said, items = _apart(message.content)
+            if said or not items:
+                wire.append({"role": role, "content": _said(said)})
+            wire += items
     return wire
+
+
+def _apart(content: Any) -> tuple[Any, list[Item]]:
+    """(What is said, what is an item of its own, such as the answer to a server's question.)"""
+    if isinstance(content, str):
+        return content, []
+    kinds = [None if isinstance(block, str) else _unmarked(block).get("type") for block in content]
+    items = [dict(_unmarked(block)) for block, kind in zip(content, kinds, strict=True) if kind in OPENAI_ITEMS]
+    return [block for block, kind in zip(content, kinds, strict=True) if kind not in OPENAI_ITEMS], items
+
+
+def _unmarked(block: Any) -> Mapping[str, Any]:
+    value = block.get("value") if block.get("type") == "non_standard" else block
+    return value if isinstance(value, Mapping) else block
 
 
 def _said(content: Any) -> Any:

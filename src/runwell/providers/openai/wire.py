@@ -195,7 +195,7 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": json_text(block.get("output"))}
     if kind in ("text", "output_text", "input_text"):
         return {"type": "text", "text": block.get("text", "")}
-    if kind == "text-plain":
+    if kind == "text-plain" and block.get("text") is not None:
         return {"type": "text", "text": block.get("text", "")}
     if kind == "image" and ("url" in block or "base64" in block):
         image = {"url": block["url"] if block.get("url") else _data_url(block, "image/png")}
@@ -204,16 +204,19 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "audio" and "base64" in block:
         form = str(block.get("mime_type", "audio/wav")).partition("/")[2].removeprefix("x-")
         return {"type": "input_audio", "input_audio": {"data": block["base64"], "format": _AUDIO.get(form, form)}}
-    if kind == "file" and ("file_id" in block or "base64" in block):
+    if kind in ("file", "text-plain") and not _DATA.isdisjoint(block):
         if block.get("file_id"):
             return {"type": "file", "file": {"file_id": block["file_id"]}}
         name = block.get("filename") or (block.get("extras") or {}).get("filename") or "file"
-        return {"type": "file", "file": {"filename": name, "file_data": _data_url(block, "application/pdf")}}
+        plain = "application/pdf" if kind == "file" else "text/plain"
+        data = block["url"] if block.get("url") else _data_url(block, plain)
+        return {"type": "file", "file": {"filename": name, "file_data": data}}
     if kind == "non_standard" and isinstance(block.get("value"), Mapping):
         return dict(block["value"])
     return dict(block)
 
 
+_DATA = frozenset(("url", "base64", "file_id"))
 _AUDIO = {"mpeg": "mp3", "wave": "wav"}
 
 

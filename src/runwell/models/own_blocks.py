@@ -1,0 +1,139 @@
+"""Content blocks in a vendor's own form: they go to that vendor, others are told what they say, and what is nobody's is
+refused before it is sent. One behaviour for every adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runwell.errors import InvalidInput, UnsupportedByProvider, nearest
+from runwell.messages.blocks import KNOWN_BLOCK_TYPES
+from runwell.messages.calls import json_text
+from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.normal import standard_block
+from runwell.models.foreign import OPENAI_ITEMS
+from runwell.observe.run import record_decision, watched
+
+__all__ = ["Fitting"]
+
+_VENDORS: Final = OPENAI_ITEMS | {
+    *("redacted_thinking", "container_upload", "tool_reference", "search_result", "tool_result", "mcp_tool_use"),
+    *("compaction", "reference", "document_url", "resource", "resource_link", "document"),
+    *("video_url", "audio_url", "image_embeds"),
+}
+"""Types of blocks that some vendor knows and that have no standard form."""
+
+_MODELS_SAY: Final = frozenset(
+    {"reasoning", "tool_call", "tool_call_chunk", "invalid_tool_call", "server_tool_call", "server_tool_call_chunk"}
+)
+"""Standard types that only a model's message has a place for."""
+
+_NAMES: Final = ("title", "name", "filename", "document_url", "url", "uri", "file_id", "id")
+
+
+@dataclass(slots=True, frozen=True)
+class Fitting:
+    """Fits the blocks of a conversation to one provider."""
+
+    who: str
+    """What errors call the adapter."""
+    provider: str
+    is_own: Callable[[Mapping[str, Any]], bool]
+    """Whether a block is in a form of the vendor's own."""
+    passes: bool
+    """Whether the API takes what the program marks as the vendor's, `{"type": "non_standard", "value": {...}}`, as it
+    is; otherwise it is sent as a text of its JSON."""
+
+    def fit(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """The messages, with a text in the place of each block that only another vendor knows, and without what only a
+        model says where a person, the system or a tool says it; the decision B9 is then recorded. Messages without such
+        blocks are the same objects. What a model of the same provider said goes back to it, whatever it is.
+
+        Raises UnsupportedByProvider, naming the type and the place, for a block of a type that nobody knows;
+        InvalidInput for one without a type.
+        """
+        found: list[BaseMessage] | None = None
+        for place, message in enumerate(messages):
+            if type(message.content) is str:
+                continue
+            blocks = [self._fitted(block, message, place, at) for at, block in enumerate(message.content)]
+            changed = [
+                old if isinstance(old, str) else str(old.get("type"))
+                for old, new in zip(message.content, blocks, strict=True)
+                if new is not old
+            ]
+            if not changed:
+                continue
+            found = found or list(messages)
+            found[place] = message.model_copy(update={"content": [block for block in blocks if block is not None]})
+            if watched():
+                reason = f"message {place} holds {', '.join(changed)}, which {self.who} does not take there"
+                record_decision("B9", "said in a text, or left out", reason, "code")
+        return messages if found is None else found
+
+    def _fitted(self, block: Any, message: BaseMessage, place: int, at: int) -> Any:
+        """The block, another in its place, or None where it is left out."""
+        if isinstance(block, str) or self.is_own(block):
+            return block
+        standard: Mapping[str, Any] = standard_block(block)
+        kind, answered = standard["type"], isinstance(message, AIMessage)
+        if kind != "non_standard":
+            if answered or (kind not in _MODELS_SAY and kind != "refusal"):
+                return block
+            return {"type": "text", "text": standard["refusal"]} if kind == "refusal" else None
+        where = f"Message {place} ({type(message).__name__}), block {at}"
+        value, marked = standard["value"], block.get("type") == "non_standard"
+        if not isinstance(value, Mapping):
+            raise InvalidInput(
+                f"{where}, is marked as the vendor's and holds {value!r:.200}.", hint="Give a dict as its value."
+            )
+        inner = value.get("type")
+        if marked and self.is_own(value):
+            return block
+        if inner is None and not marked:
+            raise InvalidInput(
+                f"{where}, is a block without a type: {value!r:.200}.", hint='{"type": "text", "text": "..."}'
+            )
+        if answered:
+            told_by = message.response_metadata.get("model_provider")
+            if told_by == self.provider:
+                return block
+            if inner in _VENDORS or told_by is not None:
+                return None
+        elif inner in _VENDORS:
+            return {"type": "text", "text": _said(value)}
+        if marked:
+            return block if self.passes else {"type": "text", "text": self._as_json(value, where)}
+        like = nearest(str(inner), KNOWN_BLOCK_TYPES)
+        raise UnsupportedByProvider(
+            f"{where}, is of type {inner!r:.200}, which {self.who} does not know{like}.",
+            hint='Say it in a standard block, such as {"type": "text", "text": "..."}, or mark it as the vendor\'s own '
+            'and to be sent as it is: {"type": "non_standard", "value": {...}}.',
+        )
+
+    def _as_json(self, value: Mapping[str, Any], where: str) -> str:
+        try:
+            return json_text(value)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{where}, has no form with {self.who}, and is no JSON: {value!r:.200}.") from None
+
+
+def _said(block: Mapping[str, Any]) -> str:
+    """What a block of another vendor's says, or at least its name."""
+    for key in ("content", "text", "document", "data", "resource", "source"):
+        said = block.get(key)
+        if isinstance(said, str) and said:
+            text = said
+        elif isinstance(said, list) and said:
+            text = "\n".join(part if isinstance(part, str) else str(part.get("text") or "") for part in said).strip()
+        elif isinstance(said, Mapping) and said:
+            text = str(said.get("text") or (_said({"type": "", **said}) if "content" in said else json_text(said)))
+        else:
+            continue
+        if text:
+            title = block.get("title")
+            return f"{title}\n{text}" if isinstance(title, str) and title else text
+    name = next((block[key] for key in _NAMES if isinstance(block.get(key), str)), None)
+    return f"[{block['type']}: {name}]" if name else f"[{block['type']}]"
