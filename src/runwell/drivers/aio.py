@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
@@ -223,9 +223,11 @@ class _Run(Driven[T]):
             raise
 
 
-def running(flow: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> Driven[T]:
-    """`run_async` without a coroutine of its own, for code that awaits it and nothing else."""
-    return _Run(AsyncDriver(emit), flow, copy_context())
+def running(
+    flow: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None, context: Context | None = None
+) -> Driven[T]:
+    """`run_async`, to be awaited, without a coroutine of its own. `context` is to be the run's own."""
+    return _Run(AsyncDriver(emit), flow, copy_context() if context is None else context)
 
 
 async def run_async(coroutine: Flow[T], emit: Callable[[Any], Awaitable[None]] | None = None) -> T:

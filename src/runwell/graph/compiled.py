@@ -33,12 +33,12 @@ from runwell.graph.streaming import (
     shaped,
 )
 from runwell.graph.updates import as_update, changed_only
-from runwell.observe.context import CURRENT, UNSET, RunContext
+from runwell.observe.context import CURRENT, UNSET, RunContext, context_with
 from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
 from runwell.ports.command import START, Command
 from runwell.ports.control import RunControl
-from runwell.ports.runtime import CURRENT_TASK, Principal, Runtime, TaskScope
+from runwell.ports.runtime import CURRENT_TASK, LaterConfig, Principal, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:
@@ -286,10 +286,12 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         _check_invoke(version, options)
         run, observed = self._run(input, config, options)
         emit = None if run.sink is None else _awaited(run.sink)
-        if observed is None:
-            return _given(await running(run.flow(input), emit), version)
-        async with observed:
-            return _given(observed.end(await running(run.flow(input), emit)), version)
+        if observed is not None and observed.watched:
+            async with observed:
+                return _given(observed.end(await running(run.flow(input), emit)), version)
+        going = running(run.flow(input), emit, None if observed is None else context_with(observed.context))
+        del options, observed  # not needed while it waits
+        return _given(await going, version)
 
     @overload  # type: ignore[override]
     def stream(
@@ -455,7 +457,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             context=self._context(options.get("context"), scope),
             store=store,
             principal=principal if principal is not None or scope is None else scope.runtime.principal,
-            config=known.config if known is not None else {},
+            config=LaterConfig(known) if known is not None else {},  # type: ignore[arg-type]
             control=run.control,
             budget=scope.runtime.budget if scope is not None else None,
         )

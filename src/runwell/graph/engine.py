@@ -106,8 +106,8 @@ class Run(Keeping, Routing):
                 await self._settle()
             finally:
                 try:
-                    while self.owned:
-                        await Call(Callee(self.owned.popitem()[1].close, None), shield=True)
+                    while self._owned:
+                        await Call(Callee(self._owned.popitem()[1].close, None), shield=True)
                 finally:
                     if self.nested:
                         leave(self)
@@ -454,7 +454,7 @@ class Run(Keeping, Routing):
             self.records = {}
         if self.saver is not None:
             jumped = [node for node, writes in done if JUMP in dict(writes)]
-            actors = self._answered() if self.answers else None
+            actors = self._answered() if self._answers else None
             await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped, actors=actors)
         if "values" in self.modes:
             await self._emit("values", self._output())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runwell.effects import Emit
 from runwell.graph.in_place import Watch
@@ -22,22 +23,55 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "RunState"]
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 NOTHING: frozenset[str] = frozenset()
 """One for all runs: an empty set takes more room than a small dict."""
+
+
+class OnDemand(Generic[K, V]):
+    """A dict of a run that most runs never need: made when it is first asked for, from any thread."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+
+    def __get__(self, run: Any, owner: Any = None) -> dict[K, V]:
+        found: dict[K, V] | None = getattr(run, self.slot)
+        if found is None:
+            with _MAKING:
+                found = getattr(run, self.slot)
+                if found is None:
+                    found = {}
+                    setattr(run, self.slot, found)
+        return found
+
+    def __set__(self, run: Any, value: dict[K, V]) -> None:
+        setattr(run, self.slot, value)
+
+
+_MAKING = threading.Lock()
 
 
 class RunState:
     """What one run of a graph carries along. Its parts are methods over it: `Keeping`, `Routing`, `Run`."""
 
     __slots__ = (
+        "_answers",
+        "_busy",
+        "_hits",
+        "_memories",
+        "_origins",
+        "_owned",
+        "_picks",
         "answer_in_process",
-        "answers",
         "applied",
         "asked",
         "base",
         "breaks_after",
         "breaks_before",
-        "busy",
         "cache",
         "call",
         "caller",
@@ -47,12 +81,10 @@ class RunState:
         "fence",
         "graph",
         "head",
-        "hits",
         "joins",
         "limit",
         "lineage",
         "max_concurrency",
-        "memories",
         "messages",
         "metadata",
         "modes",
@@ -60,11 +92,8 @@ class RunState:
         "next",
         "ns",
         "on_busy",
-        "origins",
-        "owned",
         "pending",
         "pick",
-        "picks",
         "place",
         "records",
         "saver",
@@ -81,9 +110,22 @@ class RunState:
         "watched",
     )
 
+    answers = OnDemand[str, tuple[Any, str | None]]("_answers")
+    hits = OnDemand[str, bool]("_hits")
+    """Tasks whose results came out of the cache."""
+    owned = OnDemand[Any, Any]("_owned")
+    """What belongs to this run and ends with it, by whose it is."""
+    picks = OnDemand[str, str]("_picks")
+    origins = OnDemand[tuple[str, str], str]("_origins")
+    memories = OnDemand[str, tuple[int, str]]("_memories")
+    busy = OnDemand[str, bool]("_busy")
+
     def __init__(self, graph: CompiledStateGraph) -> None:
+        self._answers: dict[str, tuple[Any, str | None]] | None = None
+        self._owned: dict[Any, Any] | None = None
+        self._hits = self._picks = self._origins = self._memories = self._busy = None
         self.graph = graph
-        self.base: Runtime[Any] = Runtime()
+        self.base: Runtime[Any]  # given to it by who makes it
         self.saver: SaverCalls | None = None
         self.thread_id: str | None = None
         self.on_busy = "raise"
@@ -98,7 +140,6 @@ class RunState:
         self.step = 0
         self.head: str | None = None
         self.records: dict[str, TaskRecord] = {}
-        self.answers: dict[str, tuple[Any, str | None]] = {}
         self.answer_in_process: Callable[[Any], Any] | None = None
         self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
         """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""
@@ -122,11 +163,7 @@ class RunState:
         """Whether the runs around it can; it can itself if it is saved."""
         self.shares = NOTHING
         self.asked: str | None = None
-        self.picks: dict[str, str] = {}
-        self.origins: dict[tuple[str, str], str] = {}
-        self.memories: dict[str, tuple[int, str]] = {}
-        self.busy: dict[str, bool] = {}
-        self.lineage: list[list[str]] = []
+        self.lineage: Sequence[list[str]] = ()
         self.pending: Commit | None = None
         self.watch: Watch | None = None
         self.watched = False
@@ -134,13 +171,9 @@ class RunState:
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""
-        self.hits: dict[str, bool] = {}
-        """Tasks whose results came out of the cache."""
         self.control: RunControl | None = None
         self.stop: int | None = None
         """The number of the last step that the limit permits, once steps are taken."""
-        self.owned: dict[Any, Any] = {}
-        """What belongs to this run and ends with it, by whose it is."""
 
     @property
     def run_id(self) -> str:

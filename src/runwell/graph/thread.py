@@ -15,6 +15,7 @@ from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.snapshot import StateSnapshot, config_of, snapshot_of
 from runwell.graph.updates import node_writes
 from runwell.ports.command import END, START
+from runwell.ports.runtime import Runtime
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
@@ -173,6 +174,7 @@ async def _change(
         )
     outer, graph = graph, inner
     run = Run(graph)
+    run.base = Runtime()
     run.saver, run.thread_id, run.ns = calls, thread_id, ns
     run.fence = attempt if calls.saver is outermost.saver else None
     found = await calls.load(thread_id, ns, pick)

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from runwell.ports.control import RunControl
 
-__all__ = ["CURRENT_TASK", "ExecutionInfo", "Principal", "Runtime", "Spending", "StreamWriter", "TaskScope", "spending"]
+__all__ = [
+    "CURRENT_TASK",
+    "ExecutionInfo",
+    "LaterConfig",
+    "Principal",
+    "Runtime",
+    "Spending",
+    "StreamWriter",
+    "TaskScope",
+    "spending",
+]
 
 C = TypeVar("C")
 
@@ -103,13 +113,40 @@ class Runtime(Generic[C]):
     def at(self, place: ExecutionInfo) -> Runtime[C]:
         """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
         return Runtime(
-            self.context, self.store, self.stream_writer, self.previous, self.principal, self.config, place,
+            self.context, self.store, self.stream_writer, self.previous, self.principal, _given_config(self), place,
             self.control, self.budget, self.pulse,
         )  # fmt: skip
 
     def override(self, **changes: Any) -> Runtime[C]:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+class LaterConfig:
+    """A runtime's config that is made of `source.config` when it is first read: most runs never do. The same for all
+    copies of the runtime."""
+
+    __slots__ = ("made", "source")
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.made: dict[str, Any] | None = None
+
+
+_slot: Any = vars(Runtime)["config"]
+_given_config: Callable[[Runtime[Any]], Any] = _slot.__get__
+
+
+def _config(runtime: Runtime[Any]) -> dict[str, Any]:
+    found = _given_config(runtime)
+    if type(found) is not LaterConfig:
+        return found  # type: ignore[no-any-return]
+    if found.made is None:
+        found.made = found.source.config
+    return found.made
+
+
+Runtime.config = property(_config, _slot.__set__)  # type: ignore[assignment, misc]
 
 
 class TaskScope:
