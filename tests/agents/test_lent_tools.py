@@ -11,7 +11,7 @@ from runwell.agents import AgentLimits, create_agent
 from runwell.agents.middleware import AgentMiddleware, before_agent, dynamic_prompt, wrap_model_call
 from runwell.errors import DuplicateTool, InvalidInput
 from runwell.graph import Command, interrupt
-from runwell.messages import AIMessage, HumanMessage
+from runwell.messages import AIMessage, AIMessageChunk, HumanMessage, calls_as_written
 from runwell.messages.validity import require_valid_history
 from runwell.persistence import InMemorySaver, SqliteSaver
 from runwell.testing.models import FakeChatModel
@@ -193,14 +193,46 @@ def test_e5_answers_stand_in_the_order_of_the_calls_also_when_a_person_refuses_s
     assert texts(agent.get_state(thread).values) == texts(result)
 
 
-def test_e5_b4_malformed_calls_are_answered_in_their_place(run: Any) -> None:
-    broken = {"name": "add", "args": "{", "id": "2", "error": "cut off", "type": "invalid_tool_call"}
-    turn = AIMessage(
-        "", tool_calls=[call("add", "1", a=1, b=1), call("add", "3", a=2, b=2)], invalid_tool_calls=[broken]
-    )
-    result = run.invoke(create_agent(FakeChatModel([turn, "done"]), [add]), GO)
-    assert [m.tool_call_id for m in result["messages"] if m.type == "tool"] == ["1", "3", "2"]
+@pytest.mark.parametrize("order", ["xab", "axb", "abx", "xayb", "xyab", "axby"])
+@pytest.mark.parametrize("written", ["chunks", "blocks", "message"])
+def test_e5_b4_malformed_calls_are_answered_where_the_model_wrote_them(run: Any, order: str, written: str) -> None:
+    """Also in a model of the streaming kind, of whole messages, and when the run goes on from a saver."""
+    fragments = [
+        {"index": place, "id": each, "name": "add", "args": '{"a": 1, "b": 2}' if each in "ab" else '{"a": 1, '}
+        for place, each in enumerate(order)
+    ]
+    if written == "chunks":
+        turn = sum((AIMessageChunk("", tool_call_chunks=[each]) for each in fragments), AIMessageChunk("")).to_message()
+    elif written == "blocks":
+        blocks: list[Any] = []
+        for each in order:
+            named = {"id": each, "name": "add"}
+            blocks.append(
+                {**named, "type": "tool_call", "args": {"a": 1, "b": 2}}
+                if each in "ab"
+                else {**named, "type": "invalid_tool_call", "args": "{", "error": "cut off"}
+            )
+        turn = AIMessage(blocks)
+    else:
+        turn = AIMessage.model_validate(
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {"id": each["id"], "function": {"name": "add", "arguments": each["args"]}} for each in fragments
+                ],
+            }
+        )
+    agent = create_agent(FakeChatModel([turn, "done"]), [add], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": f"{order} {written}"}}
+    result = run.invoke(agent, GO, config)
+    answers = [m for m in result["messages"] if m.type == "tool"]
+    assert "".join(m.tool_call_id for m in answers) == order
+    assert [m.status for m in answers] == ["success" if each in "ab" else "error" for each in order]
     require_valid_history(result["messages"])
+    kept = agent.get_state(config).values["messages"]
+    assert kept[1] == result["messages"][1]
+    assert "".join(each["id"] for each in calls_as_written(kept[1])) == order
 
 
 # -- a failing sibling

@@ -22,6 +22,7 @@ from runwell.errors import DuplicateTool, InvalidInput, InvalidUpdateError, Tool
 from runwell.graph import END, START, Command, Send, StateGraph, interrupt
 from runwell.graph.messages_state import MessagesState
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.messages.validity import require_valid_history
 from runwell.persistence import InMemorySaver, InMemoryStore
 from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
@@ -83,6 +84,20 @@ def test_answered_calls_are_not_made_again(run: Any) -> None:
     answered = ToolMessage("by hand", tool_call_id="1")
     made = run.invoke(ToolNode([add, slow_add]), [HumanMessage("go"), TURN, answered])
     assert [m.tool_call_id for m in made] == ["2"]
+
+
+def test_malformed_calls_are_answered_in_their_place_and_the_model_calls_again(run: Any) -> None:
+    """Every call has its answer, so that the model is sent a history it takes."""
+    broken = {"name": "add", "args": "{", "id": "0", "error": "cut off", "index": 0}
+    both = AIMessage("", tool_calls=[call("add", "1", a=1, b=2)], invalid_tool_calls=[broken])
+    alone = AIMessage("", invalid_tool_calls=[{"name": None, "args": "{}", "id": "9", "error": "It names no tool."}])
+    model = FakeChatModel([both, alone, "done"])
+    result = run.invoke(graph_of(ToolNode([add]), model), {"messages": "go"})
+    answers = [(m.tool_call_id, m.status) for m in result["messages"] if m.type == "tool"]
+    assert answers == [("0", "error"), ("1", "success"), ("9", "error")]
+    assert "cut off" in result["messages"][2].text
+    assert result["messages"][-1].text == "done"
+    require_valid_history(result["messages"])
 
 
 def test_injected_arguments_are_filled_from_the_graph(run: Any) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runwell.messages.calls import calls_as_written
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["abandoned_answers", "last_reply", "lent_of", "open_calls", "stray_answers", "was_lent"]
+__all__ = ["abandoned_answers", "last_reply", "lent_of", "open_calls", "stray_answers", "unanswered", "was_lent"]
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
@@ -29,6 +30,12 @@ def open_calls(messages: Sequence[BaseMessage]) -> list[Any]:
     return [] if reply is None else [call for call in reply.tool_calls if call["id"] not in answered]
 
 
+def unanswered(messages: Sequence[BaseMessage]) -> list[Any]:
+    """As `open_calls`, with the malformed ones, which nothing can run and which need an answer all the same."""
+    reply, answered = last_reply(messages)
+    return [] if reply is None else [call for call in calls_as_written(reply) if call["id"] not in answered]
+
+
 def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     """Newest answers whose call is gone: a tool of the same turn has cleared the history."""
     if not messages or not isinstance(messages[-1], ToolMessage):
@@ -38,8 +45,7 @@ def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
         if isinstance(message, ToolMessage):
             found.append(message)
         elif isinstance(message, AIMessage):
-            asked = [call["id"] for call in message.tool_calls]
-            asked += [call["id"] for call in message.invalid_tool_calls]
+            asked = [call["id"] for call in calls_as_written(message)]
             return [answer for answer in found if answer.tool_call_id not in asked]
     return found
 
@@ -56,10 +62,10 @@ def abandoned_answers(
         or ToolMessage(
             "This call was not finished: the run was interrupted before it had a result.",
             tool_call_id=call["id"],
-            name=call["name"],
+            name=call.get("name"),
             status="error",
         )
-        for call in open_calls(messages)
+        for call in unanswered(messages)
     ]
 
 

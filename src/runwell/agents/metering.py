@@ -9,7 +9,7 @@ from typing import Any
 from runwell.agents.limits import LIMITS, Budget
 from runwell.errors import BudgetExceeded, InvalidInput
 
-__all__ = ["Meter", "add_spent"]
+__all__ = ["Meter"]
 
 
 class Meter:
@@ -21,7 +21,7 @@ class Meter:
 
     # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
     # result. A child's meter hangs on the part of the task that called it.
-    __slots__ = ("budget", "limited", "lock", "name", "parent", "priced", "timed", "used")
+    __slots__ = ("budget", "inside", "limited", "lock", "name", "parent", "priced", "timed", "used")
 
     def __init__(
         self,
@@ -29,7 +29,10 @@ class Meter:
         parent: Meter | None = None,
         used: Mapping[str, Any] | None = None,
         name: str = "agent",
+        *,
+        told: bool = False,
     ) -> None:
+        """`used` is what the run had used before it goes on; unless `told`, those around it do not know of that."""
         self.budget = budget
         self.parent = parent
         self.name = name
@@ -41,7 +44,8 @@ class Meter:
         self.timed: bool = any(each.budget and each.budget.seconds is not None for each in self.limited)
         """Whether a limit of time bounds it."""
         self.priced: bool = (parent is not None and parent.priced) or bool(budget and (budget.cost or budget.prices))
-        if parent is not None and used:  # a run that goes on: the one around it does not know of its first part
+        self.inside: dict[str, Any] | None = None
+        if parent is not None and used and not told:
             with self.lock:
                 for kind, amount in used.items():
                     if kind != "began":
@@ -86,12 +90,31 @@ class Meter:
 
     # -- for the engine
 
-    def part(self) -> Meter:
-        """What one task uses."""
+    def part(self, used: Mapping[str, Any] | None = None) -> Meter:
+        """What one task uses. `used` is what it had before it goes on, which this run knows of."""
         part = Meter.__new__(Meter)
-        part.budget, part.parent, part.name, part.used = None, self, self.name, {}
+        part.budget, part.parent, part.name, part.used = None, self, self.name, {} if used is None else dict(used)
+        part.inside = None
         part.lock, part.limited, part.priced, part.timed = self.lock, self.limited, self.priced, self.timed
         return part
+
+    def run_inside(self, used: Mapping[str, Any] | None) -> Meter:
+        """What a run uses that the task calls and that has no budget; `used` before it goes on."""
+        return Meter(None, self, used, self.name)
+
+    def kept_inside(self, used: Mapping[str, Any]) -> None:
+        """A run that the task called is left, and keeps so much itself: it says so if the task calls it again."""
+        with self.lock:
+            inside = self.inside = {} if self.inside is None else self.inside
+            for kind, amount in used.items():
+                if kind != "began":
+                    inside[kind] = inside.get(kind, 0) + amount
+
+    def split(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is to be kept of a task that has not ended: what it used itself, and what runs did that it called."""
+        with self.lock:
+            inside = dict(self.inside or ())
+            return {kind: amount - inside.get(kind, 0) for kind, amount in self.used.items() if kind != "began"}, inside
 
     def begin(self, now: float) -> None:
         """The run's time counts from here, unless it began earlier."""
@@ -192,14 +215,3 @@ def _no_price(provider: str | None, name: str | None) -> InvalidInput:
         hint=f"Say it: Budget(cost=..., prices={{{name!r}: Price(input=2.5, output=10)}}), in dollars for a million "
         "tokens.",
     )
-
-
-def add_spent(left: Mapping[str, Any] | None, right: Mapping[str, Any]) -> dict[str, Any]:
-    """Amounts added; the earliest beginning."""
-    total = dict(left or ())
-    for kind, amount in right.items():
-        if kind == "began":
-            total.setdefault(kind, amount)
-        else:
-            total[kind] = total.get(kind, 0) + amount
-    return total

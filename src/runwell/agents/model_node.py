@@ -22,6 +22,7 @@ from runwell.agents.structured_output import (
     ToolStrategy,
     strategy_of,
 )
+from runwell.agents.tool_errors import malformed
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, CallHook, Flow, Now, flow
 from runwell.errors import (
@@ -345,7 +346,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
         update["structured_response"] = None
     repairs = 0
     if reply.invalid_tool_calls:
-        told += map(_malformed, reply.invalid_tool_calls)
+        told += map(malformed, reply.invalid_tool_calls)
         repairs = 0 if calls else ledger.get("repairs", 0) + 1
         if heard:
             names = ", ".join(str(call.get("name")) for call in reply.invalid_tool_calls)
@@ -414,16 +415,6 @@ def _unanswered(messages: list[BaseMessage]) -> list[str | None]:
     answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     asked = [call["id"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
     return [each for each in asked if each not in answered]
-
-
-def _malformed(call: Any) -> ToolMessage:
-    problem = call.get("error") or "they are not a valid JSON object"
-    return ToolMessage(
-        f"The arguments of this call could not be read: {problem}. Call the tool again with complete, valid JSON.",
-        tool_call_id=call["id"],
-        name=call.get("name"),
-        status="error",
-    )
 
 
 def _refused(call: Any, why: str) -> ToolMessage:

@@ -13,6 +13,7 @@ from runwell.agents.middleware.middleware import AgentMiddleware, Hook, hooks_of
 from runwell.agents.middleware.request_size import RequestSize
 from runwell.agents.structured_output import ProviderStrategy, ToolStrategy
 from runwell.effects import Callee
+from runwell.graph.spent import used_before
 from runwell.messages.message import SystemMessage
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.provider_tool import ProviderTool
@@ -73,7 +74,7 @@ class Setup:
 
     def open(self, run: Any) -> None:
         """A run begins or goes on: count what it uses, for it and for the run around it."""
-        run.base.budget = Meter(self.budget, run.base.budget, run.values.get("spent"), self.name)
+        run.base.budget = Meter(self.budget, run.base.budget, used_before(run), self.name, told=not run.nested)
 
     # -- which nodes there are, and what follows what
 

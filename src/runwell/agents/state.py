@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Required, TypedDict, get_args
 
-from runwell.agents.metering import add_spent
 from runwell.agents.turn_order import add_turn
+from runwell.graph.spent import add_spent
 from runwell.messages.message import BaseMessage
 
 __all__ = [

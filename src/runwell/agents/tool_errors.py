@@ -14,7 +14,7 @@ from runwell.observe.run import record_decision, watched
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.result import sendable
 
-__all__ = ["answer_to", "is_outside", "over_budget", "record_failure"]
+__all__ = ["answer_to", "is_outside", "malformed", "over_budget", "record_failure"]
 
 
 OUTSIDE = (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)
@@ -49,6 +49,17 @@ def answer_to(setup: Setup, tool: BaseTool | None, call: Mapping[str, Any], erro
         return bounded(said, setup.limits, setup.reader is not None)
     error.add_note(f"in tool {call['name']!r}, call {call['id']!r}, with arguments {call['args']!r:.500}")
     raise error
+
+
+def malformed(call: Mapping[str, Any]) -> ToolMessage:
+    """The answer to a call whose arguments cannot be read."""
+    problem = call.get("error") or "they are not a valid JSON object"
+    return ToolMessage(
+        f"The arguments of this call could not be read: {problem}. Call the tool again with complete, valid JSON.",
+        tool_call_id=call["id"],
+        name=call.get("name"),
+        status="error",
+    )
 
 
 def over_budget(

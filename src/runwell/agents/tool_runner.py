@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from runwell.agents.history import open_calls
+from runwell.agents.history import unanswered
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.decorators import wrap_tool_call as as_middleware
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
 from runwell.agents.tool_call_scope import apart, keep, kept, questions_of
-from runwell.agents.tool_errors import answer_to, over_budget
+from runwell.agents.tool_errors import answer_to, malformed, over_budget
 from runwell.agents.tool_node import around_call
 from runwell.effects import Flow, RunTasks
 from runwell.errors import BudgetExceeded, GraphInterrupt, InvalidInput, InvalidUpdateError
@@ -40,7 +40,8 @@ class ToolNode(Runnable[Any, Any]):
 
     As a node (`graph.add_node("tools", ToolNode(tools))`) or by hand: of a state it gives `{"messages": answers}`, of a
     list of messages a list of answers, of a list of tool calls (or one, as a `Send` may bring it)
-    `{"messages": answers}`. Calls that are answered already are left out. Tools get injected what they get in an
+    `{"messages": answers}`. Calls that are answered already are left out; one whose arguments cannot be read is
+    answered in its place, with what is wrong with them. Tools get injected what they get in an
     agent, and may pause, return a `Command`, or be agents.
 
     `handle_tool_errors` says which errors the model is told: "default" (bad arguments, `ToolError`, errors of the
@@ -156,6 +157,8 @@ class ToolNode(Runnable[Any, Any]):
         known = kept(scope, call["id"])
         if known is not None:
             return known
+        if call.get("type") == "invalid_tool_call":
+            return [malformed(call)]
         made = self._made(call, state, runtime)
         return self._checked(call, await (made if scope is None else apart(scope, call["id"], runtime, made)))
 
@@ -241,7 +244,7 @@ class ToolNode(Runnable[Any, Any]):
                 f"ToolNode {self.name!r} got {len(messages)} messages, and none of them is the model's.",
                 hint="The last AI message says which tools to run.",
             )
-        calls = open_calls(messages)
+        calls = unanswered(messages)
         seen: set[str] = set()
         for call in calls:
             if not call["id"] or call["id"] in seen:
@@ -282,11 +285,14 @@ def _rule(given: Any) -> Any:
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
-    """A path for `add_conditional_edges`: "tools" if the newest message is the model's and asks for tools, else END."""
+    """A path for `add_conditional_edges`: "tools" if the newest message is the model's and has tool calls, else END.
+
+    A malformed call counts: `ToolNode` answers it, so that the model can call again.
+    """
     found = state
     if not isinstance(state, (list, tuple)):
         found = state.get(messages_key) if isinstance(state, Mapping) else getattr(state, messages_key, None)
     if not found:
         raise InvalidInput(f"tools_condition got {state!r:.200}, which has no messages.", hint="Pass messages_key=.")
     last = found[-1]
-    return "tools" if isinstance(last, AIMessage) and last.tool_calls else END  # type: ignore[return-value]
+    return "tools" if isinstance(last, AIMessage) and (last.tool_calls or last.invalid_tool_calls) else END  # type: ignore[return-value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from runwell.messages.calls import calls_as_written
 from runwell.messages.history import MessageList, add_messages
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
@@ -25,7 +26,7 @@ def add_turn(left: Any, right: Any) -> list[BaseMessage]:
     asked = messages[start - 1] if start > 0 else None
     if not isinstance(asked, AIMessage):
         return messages
-    places = {call["id"]: place for place, call in enumerate([*asked.tool_calls, *asked.invalid_tool_calls])}
+    places = {call["id"]: place for place, call in enumerate(calls_as_written(asked))}
     answers: list[Any] = messages[start:]
     ranks = [places.get(answer.tool_call_id, len(places)) for answer in answers]
     if all(before <= after for before, after in pairwise(ranks)):

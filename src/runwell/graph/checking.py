@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runwell.errors import nearest
 from runwell.graph.plan import JUMP, ROUTE
 from runwell.graph.said import jumps_of, leads_of, may_jump
+from runwell.graph.spent import USED
 from runwell.graph.streaming import INTERRUPT, STOPPED
 from runwell.ports.command import END, START
 
@@ -18,7 +19,7 @@ __all__ = ["RESERVED", "problems_of"]
 
 RESERVED = frozenset({START, END, INTERRUPT, STOPPED, "__input__", "__metadata__", "__parent__"})
 """Names that no node may have; nor may a key of the state, which has these two more."""
-RESERVED_KEYS = RESERVED | {ROUTE, JUMP}
+RESERVED_KEYS = RESERVED | {ROUTE, JUMP, USED}
 
 
 def problems_of(graph: StateGraph[Any]) -> list[str]:

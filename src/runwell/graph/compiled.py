@@ -14,7 +14,7 @@ from runwell.drivers.sync import InlineStream, SyncDriver, run_sync
 from runwell.effects import Callee
 from runwell.errors import GraphError, InvalidConfig, InvalidInput, NoCheckpointer, nearest
 from runwell.graph import thread
-from runwell.graph.engine import SPENT, Run
+from runwell.graph.engine import Run
 from runwell.graph.nesting import nest
 from runwell.graph.node import Node
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
@@ -22,6 +22,7 @@ from runwell.graph.plan import Blueprint, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateSchema, StateT, is_schema, told_errors
 from runwell.graph.snapshot import StateSnapshot
+from runwell.graph.spent import SPENT, add_spent
 from runwell.graph.streaming import (
     INLINE,
     GraphOutput,
@@ -164,7 +165,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         """Refuses what the caller of a run that is in no other may not write, in an input and in a Command."""
         self.on_open: Callable[[Run], None] | None = None
         """Called when a run has its state, before anything runs."""
-        self.counts = SPENT in self.channels
+        self.counts = SPENT in self.channels and self.channels[SPENT].reducer is add_spent
         self.hidden: frozenset[str] = frozenset()
         """Keys of the state that a reader of updates is not shown."""
         self.pauses: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tas
 from runwell.graph.recorded import contents_of
 from runwell.graph.routes import Routing
 from runwell.graph.run_state import NOTHING
+from runwell.graph.spent import SPENT, USED, add_spent, used_before
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
 from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
@@ -47,9 +48,6 @@ __all__ = ["Run", "Task"]
 
 Done = list[tuple[str, list[Write]]]
 """A step's tasks as (node, writes), in task order."""
-
-SPENT = "spent"
-"""The key under which a graph that has it keeps what its tasks used of a budget, so that a resume counts on."""
 
 
 class Task:
@@ -87,6 +85,9 @@ class Run(Keeping, Routing):
             going_on = await open_thread(self, given)
             if self.graph.on_open is not None:
                 self.graph.on_open(self)
+            if self.nested and self.base.budget is not None and self.saver is not None and not self.graph.counts:
+                self.base.budget = self.base.budget.run_inside(used_before(self))
+                self.spent = self.spent or {}
             if "values" in self.modes and self.graph.output_is_state:
                 await self._emit("values", self._output())
             interrupts = await self._steps(going_on)
@@ -270,6 +271,8 @@ class Run(Keeping, Routing):
         if self.records and (record := self.records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
+            if spends is not None and USED in record.records:
+                runtime.budget = spends.part(record.records[USED][0])
         CURRENT_TASK.set(scope)
         try:
             if self.watched:
@@ -286,9 +289,9 @@ class Run(Keeping, Routing):
                     if scope.calls is not None:
                         await ended_by(scope.calls, error)
                     raise
-            if spends is not None and self.graph.counts and saved and runtime.budget.used:
+            if spends is not None and saved and runtime.budget.used:
                 self.applied = None  # worked out without what comes now
-                writes.append((SPENT, dict(runtime.budget.used)))
+                writes.append((SPENT if self.graph.counts else USED, dict(runtime.budget.used)))
         except GraphInterrupt as pause:
             await self.keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
             raise
@@ -442,6 +445,11 @@ class Run(Keeping, Routing):
             self.values = changed_values(self.values, changes) if after is None else after
             if self.watch is not None:
                 self.watch.after(changes)
+        if self.spent is not None:
+            for _, writes in done:
+                for name, used in writes:
+                    if name == USED:
+                        self.spent = add_spent(self.spent, used)
         self.step += 1
         return changes
 

@@ -10,6 +10,7 @@ from runwell.effects import Now
 from runwell.graph.interrupts import EDITED
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.run_state import RunState
+from runwell.graph.spent import USED
 from runwell.graph.task_stream import TELLS_SAVED, tell_saved
 from runwell.ports.runtime import TaskScope
 from runwell.ports.saver import Commit, TaskRecord
@@ -25,6 +26,9 @@ class Keeping(RunState):
     async def keep(self, scope: TaskScope, record: TaskRecord) -> None:
         """Keep how a task stands beside its checkpoint."""
         if not record.done:
+            budget = scope.runtime.budget
+            if budget is not None and scope.runtime is not self.base and (budget.used or USED in scope.records):
+                scope.records[USED] = budget.split()
             record.answers = list(scope.answers)
             record.records = {key: kept for key, kept in scope.records.items() if key != EDITED}
         if self.saver is None:
@@ -94,6 +98,8 @@ class Keeping(RunState):
             metadata["actors"] = dict(actors)
         if self.lineage:
             metadata[LINEAGE] = self.lineage
+        if self.spent:
+            metadata[USED] = self.spent
         commit = Commit(
             id=f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
             thread_id=self.thread_id or "",

@@ -298,6 +298,9 @@ def leave(run: Run) -> None:
     """Note in the calling task where this run stands, and free its memory for the next call."""
     outer: Run = run.caller.run
     outer.busy.pop(run.ns, None)
+    around, own = run.caller.runtime.budget, run.base.budget
+    if around is not None and own is not around and run.saver is not None:
+        around.kept_inside(own.used)
     if run.saver is not None and run.head is not None:
         run.caller.records.setdefault(CHILDREN, {})[run.ns] = run.head
 

@@ -12,6 +12,7 @@ from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
 from runwell.graph.recorded import CALL, FRESH
+from runwell.graph.spent import USED
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
 from runwell.ports.runtime import CURRENT_TASK, TaskScope
@@ -96,6 +97,7 @@ async def _stand_on(run: Run, found: Checkpoint) -> None:
     run.joins = found.joins
     run.step = found.step
     run.head = found.id
+    run.spent = found.metadata.get(USED)
     take_lineage(run, found)
     # a task that is taken up again from within is no longer paused
     run.records = {record.task_id: record for record in found.tasks if (run.ns, record.task_id) not in run.origins}
@@ -201,7 +203,7 @@ async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = Fal
             record = TaskRecord(scope.task_id, START, interrupts=list(pause.interrupts))
         finally:
             CURRENT_TASK.reset(token)
-    run.records = {}
+    run.records, run.spent = {}, None
     if record is None:
         run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *led])], {})
         await run.save_checkpoint("input", changes)

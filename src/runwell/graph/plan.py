@@ -12,6 +12,7 @@ from typing import Any
 
 from runwell.errors import InvalidUpdateError, nearest
 from runwell.graph.schema import Channel
+from runwell.graph.spent import USED
 from runwell.ports.command import END, Overwrite, Send
 from runwell.ports.saver import GONE, PlannedTask
 
@@ -75,7 +76,7 @@ def apply_writes(
         for name, value in pairs:
             channel = channels.get(name)
             if channel is None:
-                if name in LEADS:
+                if name in LEADS or name == USED:
                     continue
                 raise InvalidUpdateError(
                     f"Node {node!r} wrote to {name!r}, which is not a key of the state{nearest(name, channels)}.",

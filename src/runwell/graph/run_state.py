@@ -99,6 +99,7 @@ class RunState:
         "saver",
         "shares",
         "sink",
+        "spent",
         "step",
         "stop",
         "subgraphs",
@@ -168,6 +169,8 @@ class RunState:
         self.watch: Watch | None = None
         self.watched = False
         """Whether anybody is told of its tasks, once steps are taken."""
+        self.spent: dict[str, Any] | None = None
+        """What its tasks used of a budget around it, where that stands beside the state: `spent`'s."""
         self.unkept: list[TaskRecord] = []
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runwell.errors import InvalidUpdateError, ParentCommand, nearest
 from runwell.graph.plan import JUMP, ROUTE, Write
 from runwell.graph.schema import Channel
+from runwell.graph.spent import USED
 from runwell.ports.command import END, Command, Send
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Seen(NamedTuple):
 
 def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict[str, Any] | None:
     """A task's writes as the update its node returned, without the `hidden` keys."""
-    update = {name: value for name, value in writes if name not in (ROUTE, JUMP) and name not in hidden}
+    update = {name: value for name, value in writes if name not in (ROUTE, JUMP, USED) and name not in hidden}
     return update or None
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "InvalidToolCall",
     "ToolCall",
     "ToolCallChunk",
+    "calls_as_written",
     "checked_calls",
     "checked_fragment",
     "checked_invalid_calls",
@@ -31,10 +32,12 @@ __all__ = [
     "depth_of",
     "ensure_call_ids",
     "fragment_of",
+    "in_written_order",
     "invalid_tool_call",
     "json_text",
     "parse_args",
     "parse_calls",
+    "split_calls",
     "tool_call",
     "tool_call_chunk",
 ]
@@ -53,12 +56,17 @@ class ToolCall(TypedDict):
 
 
 class InvalidToolCall(TypedDict):
-    """A call that cannot be made. `args` is the text as the model wrote it; `error` says what is wrong with it."""
+    """A call that cannot be made. `args` is the text as the model wrote it; `error` says what is wrong with it.
+
+    `index` is its place among all calls of its message, where whole calls were written after it (see
+    `calls_as_written`).
+    """
 
     name: str | None
     args: str | None
     id: str | None
     error: str | None
+    index: NotRequired[int | str]
     type: NotRequired[Literal["invalid_tool_call"]]
 
 
@@ -164,6 +172,7 @@ def parse_calls(fragments: Iterable[ToolCallChunk]) -> tuple[list[ToolCall], lis
     """Whole calls and broken ones, each in the order of `fragments`. Broken: no name, or `args` no JSON object."""
     calls: list[ToolCall] = []
     broken: list[InvalidToolCall] = []
+    before: list[int] = []  # the whole calls before each broken one
     for each in fragments:
         name, text, call_id = each["name"], each["args"], each["id"]
         try:
@@ -176,7 +185,48 @@ def parse_calls(fragments: Iterable[ToolCallChunk]) -> tuple[list[ToolCall], lis
                 continue
             problem = "The call names no tool."
         broken.append(invalid_tool_call(name=name, args=text, id=call_id, error=problem))
+        before.append(len(calls))
+    _mark_places(broken, before, len(calls))
     return calls, broken
+
+
+def _mark_places(broken: list[Any], before: list[int], whole: int) -> None:
+    """Note of each broken call where it was written, unless that is after all `whole` ones."""
+    for place, count in enumerate(before):
+        if count < whole:
+            broken[place]["index"] = count + place
+
+
+def split_calls(written: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """The whole and the broken ones of calls in the order written; `calls_as_written` puts them together again."""
+    calls: list[Any] = []
+    broken: list[Any] = []
+    before: list[int] = []
+    for call in written:
+        if call.get("type") == "invalid_tool_call":
+            broken.append({key: value for key, value in call.items() if key != "index"})
+            before.append(len(calls))
+        else:
+            calls.append(call)
+    _mark_places(broken, before, len(calls))
+    return calls, broken
+
+
+def calls_as_written(message: AIMessage) -> list[Any]:
+    """The calls of a message, whole and broken, in the order in which the model wrote them."""
+    broken = message.invalid_tool_calls
+    if not broken:
+        return message.tool_calls
+    return in_written_order(message.tool_calls, broken)
+
+
+def in_written_order(whole: Iterable[Any], broken: Iterable[Any]) -> list[Any]:
+    """The two as one list: a broken call that tells its `index` stands there, others at the end."""
+    written = [*whole]
+    for call in broken:
+        place = call.get("index")
+        written.insert(place if type(place) is int and 0 <= place < len(written) else len(written), call)
+    return written
 
 
 def checked_calls(calls: Iterable[Mapping[str, Any]]) -> list[ToolCall]:
@@ -251,7 +301,7 @@ def ensure_call_ids(message: M) -> M:
     A second call under the same id gets one of its own, as results are matched by id. Blocks of the content that show
     a call are changed alike.
     """
-    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+    calls = calls_as_written(message)
     seen: set[str] = set()
     for call in calls:
         if not call["id"] or call["id"] in seen:
@@ -272,8 +322,7 @@ def ensure_call_ids(message: M) -> M:
         fresh.append((call["name"], old, new))
         return {**call, "id": new}
 
-    whole = [named(call) for call in message.tool_calls]
-    broken = [named(call) for call in message.invalid_tool_calls]
+    whole, broken = split_calls([named(call) for call in calls])
     content = message.content
     if isinstance(content, list):
         content = [_renamed(block, fresh) for block in content]

@@ -22,6 +22,7 @@ from runwell.messages.calls import (
     checked_fragment,
     chunk_of,
     fragment_of,
+    in_written_order,
     parse_calls,
 )
 from runwell.messages.merge import fold_content, merge_kwargs, merge_metadata
@@ -288,7 +289,7 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     def _take_calls(self, calls: Iterable[Mapping[str, Any]], broken: Iterable[Mapping[str, Any]]) -> None:
         whole = checked_calls(calls)
         if self._calls is None:
-            self.tool_call_chunks = [fragment_of(call) for call in (*whole, *broken)]
+            self._set_calls(whole, broken)
         elif whole and whole != self.tool_calls:
             raise InvalidInput(
                 "AIMessageChunk got tool_calls that differ from what its tool_call_chunks say.",
@@ -331,7 +332,7 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
 
     @tool_calls.setter
     def tool_calls(self, calls: Iterable[ToolCall]) -> None:
-        self.tool_call_chunks = [fragment_of(call) for call in (*checked_calls(calls), *self.invalid_tool_calls)]
+        self._set_calls(checked_calls(calls), self.invalid_tool_calls)
 
     @property
     def invalid_tool_calls(self) -> list[InvalidToolCall]:
@@ -340,7 +341,10 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
 
     @invalid_tool_calls.setter
     def invalid_tool_calls(self, calls: Iterable[InvalidToolCall]) -> None:
-        self.tool_call_chunks = [fragment_of(call) for call in (*self.tool_calls, *calls)]
+        self._set_calls(self.tool_calls, calls)
+
+    def _set_calls(self, whole: Iterable[Mapping[str, Any]], broken: Iterable[Mapping[str, Any]]) -> None:
+        self.tool_call_chunks = [{**fragment_of(call), "index": None} for call in in_written_order(whole, broken)]
 
     @property
     def partial_tool_calls(self) -> list[ToolCall]:
@@ -544,6 +548,6 @@ def _rebuilt(cls: type[AIMessageChunk], fields: dict[str, Any]) -> AIMessageChun
 def _fragments_in_blocks(content: Content) -> list[ToolCallChunk]:
     fragments = [fragment_of(call) for call in calls_in_blocks(content)]
     for block in content:
-        if isinstance(block, dict) and block.get("type") in ("tool_call_chunk", "invalid_tool_call"):
+        if isinstance(block, dict) and block.get("type") == "tool_call_chunk":
             fragments.append(fragment_of(block))
     return fragments

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 from runwell.errors import InvalidInput, nearest
-from runwell.messages.calls import parse_calls, tool_call_chunk
+from runwell.messages.calls import parse_calls, split_calls, tool_call_chunk
 from runwell.messages.chunks import (
     AIMessageChunk,
     ChatMessageChunk,
@@ -210,20 +210,18 @@ def _split_calls(fields: dict[str, Any]) -> None:
     calls = fields.get("tool_calls")
     if not calls:  # an empty list says that there are none, also when blocks show some
         return
-    whole: list[Any] = []
-    broken: list[Any] = list(fields.get("invalid_tool_calls") or ())
+    written: list[Any] = []
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
-            whole.append(call)
+            written.append(call)
             continue
         chunk = tool_call_chunk(name=function.get("name"), args=function.get("arguments"), id=call.get("id"))
         good, bad = parse_calls([chunk])
-        whole += good
-        broken += bad
-    fields["tool_calls"] = whole
+        written += good or bad
+    fields["tool_calls"], broken = split_calls(written)
     if broken:
-        fields["invalid_tool_calls"] = broken
+        fields["invalid_tool_calls"] = [*broken, *(fields.get("invalid_tool_calls") or ())]
 
 
 def message_to_dict(message: BaseMessage) -> dict[str, Any]:

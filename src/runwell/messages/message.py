@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from runwell.errors import InvalidInput
-from runwell.messages.calls import InvalidToolCall, ToolCall, checked_calls, checked_invalid_calls
+from runwell.messages.calls import InvalidToolCall, ToolCall, checked_calls, checked_invalid_calls, split_calls
 
 if TYPE_CHECKING:
     from typing import Self
@@ -298,10 +298,10 @@ class AIMessage(BaseMessage):
             self.content = ""
         else:
             self.content = checked_content(content, content_blocks, self.__class__)
-            if tool_calls is None:
-                tool_calls = calls_in_blocks(self.content)
-            if invalid_tool_calls is None:
-                invalid_tool_calls = _blocks_of_type(self.content, "invalid_tool_call")
+            if tool_calls is None or invalid_tool_calls is None:
+                whole, broken = split_calls(calls_in_blocks(self.content))
+                tool_calls = whole if tool_calls is None else tool_calls
+                invalid_tool_calls = broken if invalid_tool_calls is None else invalid_tool_calls
         self.id = id
         self.name = name
         self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
@@ -321,7 +321,7 @@ class AIMessage(BaseMessage):
 
 
 def calls_in_blocks(content: Content) -> list[Mapping[str, Any]]:
-    """The calls that stand as blocks in a content, in the standard form or as `tool_use`."""
+    """The calls that stand as blocks in a content, whole (also as `tool_use`) and broken, in the order written."""
     calls: list[Mapping[str, Any]] = []
     for block in content:
         if isinstance(block, dict):
@@ -330,12 +330,9 @@ def calls_in_blocks(content: Content) -> list[Mapping[str, Any]]:
                 calls.append({"name": block.get("name"), "args": block.get("args"), "id": block.get("id")})
             elif kind == "tool_use" and isinstance(block.get("input"), dict):
                 calls.append({"name": block.get("name"), "args": block["input"], "id": block.get("id")})
+            elif kind == "invalid_tool_call":
+                calls.append({key: block.get(key) for key in ("name", "args", "id", "error")} | {"type": kind})
     return calls
-
-
-def _blocks_of_type(content: Content, kind: str) -> list[Mapping[str, Any]]:
-    found = [block for block in content if isinstance(block, dict) and block.get("type") == kind]
-    return [{key: block.get(key) for key in ("name", "args", "id", "error")} | {"type": kind} for block in found]
 
 
 @dataclass(slots=True, init=False, repr=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from runwell.messages.blocks import DATA_BLOCK_TYPES, KNOWN_BLOCK_TYPES, ContentBlock
-from runwell.messages.calls import parse_args
+from runwell.messages.calls import calls_as_written, parse_args
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, Content
 
@@ -34,9 +34,9 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
         blocks = [{"type": "reasoning", "reasoning": thought}, *blocks]
     calls: list[Any]
     if isinstance(message, AIMessageChunk) and message.chunk_position != "last":
-        calls = list(message.tool_call_chunks)
+        calls = message.tool_call_chunks
     else:
-        calls = [*message.tool_calls, *message.invalid_tool_calls]
+        calls = calls_as_written(message)
     if calls:
         kinds = ("tool_call", "tool_call_chunk", "invalid_tool_call")
         shown = [(block.get("id"), block.get("name")) for block in blocks if block["type"] in kinds]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
 from runwell.errors import InvalidInput
-from runwell.messages.calls import json_text
+from runwell.messages.calls import calls_as_written, json_text
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import (
     AIMessage,
@@ -80,7 +80,7 @@ def _message(message: BaseMessage, text_format: str, include_id: bool, pass_thro
         if text_format == "string" and all(block.keys() == {"type", "text"} for block in written):
             written = "\n".join(block["text"] for block in written)
     if isinstance(message, AIMessage):
-        calls = [_call(call) for call in (*message.tool_calls, *message.invalid_tool_calls)]
+        calls = [_call(call) for call in calls_as_written(message)]
         if calls:
             result["tool_calls"] = calls
     elif isinstance(message, ToolMessage):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, overload
 
 from runwell.errors import InvalidInput, nearest
+from runwell.messages.calls import calls_as_written, split_calls
 from runwell.messages.chunks import BaseMessageChunk
 from runwell.messages.convert import ROLES, convert_to_messages
 from runwell.messages.merge import merge_kwargs, merge_metadata
@@ -138,8 +139,8 @@ def _without_calls(message: BaseMessage, ids: frozenset[str] | None) -> BaseMess
         return None if ids is None or message.tool_call_id in ids else message
     if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
         return message
-    calls = [call for call in message.tool_calls if ids is not None and call["id"] not in ids]
-    broken = [call for call in message.invalid_tool_calls if ids is not None and call["id"] not in ids]
+    left = [call for call in calls_as_written(message) if ids is not None and call["id"] not in ids]
+    calls, broken = split_calls(left)
     if len(calls) == len(message.tool_calls) and len(broken) == len(message.invalid_tool_calls):
         return message
     content: Content = message.content
@@ -204,8 +205,8 @@ def _joined(left: BaseMessage, right: BaseMessage, separator: str) -> BaseMessag
         "response_metadata": merge_metadata(left.response_metadata, right.response_metadata),
     }
     if isinstance(left, AIMessage) and isinstance(right, AIMessage):
-        update["tool_calls"] = [*left.tool_calls, *right.tool_calls]
-        update["invalid_tool_calls"] = [*left.invalid_tool_calls, *right.invalid_tool_calls]
+        written = (*calls_as_written(left), *calls_as_written(right))
+        update["tool_calls"], update["invalid_tool_calls"] = split_calls(written)
         if left.usage_metadata is not None or right.usage_metadata is not None:
             update["usage_metadata"] = add_usage(left.usage_metadata, right.usage_metadata)
     return left.model_copy(update=update)

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Literal, cast
 
 from runwell.errors import InvalidInput
-from runwell.messages.calls import json_text
+from runwell.messages.calls import calls_as_written, json_text
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import (
     AIMessage,
@@ -55,7 +55,7 @@ def get_buffer_string(
         calls: list[Any] = []
         who = message.name
         if isinstance(message, AIMessage):
-            calls = [*message.tool_calls, *message.invalid_tool_calls]
+            calls = calls_as_written(message)
             called.update((call["id"], call["name"]) for call in calls)
         elif isinstance(message, ToolMessage):
             who = who or called.get(message.tool_call_id)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from runwell.errors import InvalidHistory
+from runwell.messages.calls import calls_as_written
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import (
     AIMessage,
@@ -63,9 +64,7 @@ class HistoryProblem:
 
 def call_ids(message: AIMessage) -> list[str]:
     """The ids of its calls, broken ones included, as a model expects an answer to each."""
-    ids = [call["id"] for call in message.tool_calls if call["id"]]
-    broken = message.invalid_tool_calls
-    return ids + [call["id"] for call in broken if call["id"]] if broken else ids
+    return [call["id"] for call in calls_as_written(message) if call["id"]]
 
 
 def validate_history(messages: Iterable[Any]) -> list[HistoryProblem]:

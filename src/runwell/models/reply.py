@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from runwell.errors import ModelError, UsageError
-from runwell.messages.calls import fragment_of
+from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.outputs import ChatGeneration, LLMResult
@@ -57,7 +57,7 @@ def as_chunk(message: AIMessage) -> AIMessageChunk:
     fields = {
         name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")
     }
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    calls = calls_as_written(message)
     fragments = [{**fragment_of(call), "index": place} for place, call in enumerate(calls)]
     return AIMessageChunk(**fields, tool_call_chunks=fragments or None, chunk_position="last")
 

@@ -42,8 +42,17 @@ class Spending(Protocol):
     def failed(self) -> None:
         """It did not answer: it counts no longer."""
 
-    def part(self) -> Spending:
-        """What one task uses: it counts for the whole too."""
+    def part(self, used: Mapping[str, Any] | None = None) -> Spending:
+        """What one task uses: it counts for the whole too. `used` is what it had before it goes on, counted already."""
+
+    def run_inside(self, used: Mapping[str, Any] | None) -> Spending:
+        """What a run uses that the task calls, and what it had used before it goes on, which counts from now on."""
+
+    def kept_inside(self, used: Mapping[str, Any]) -> None:
+        """A run that the task called is left, and keeps so much itself: it says so if the task calls it again."""
+
+    def split(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the task used itself, and what runs did that it called and that keep it."""
 
 
 StreamWriter = Callable[[Any], None]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from runwell.errors import InvalidInput, UsageError
-from runwell.messages.calls import fragment_of
+from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.messages.usage import UsageMetadata
@@ -120,7 +120,7 @@ class _Scripted(BaseChatModel):
             chunks += [AIMessageChunk(piece) for piece in _pieces(message.content, self.chunk_size)]
         else:
             chunks += [AIMessageChunk([_placed(block, place)]) for place, block in enumerate(message.content)]
-        for index, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
+        for index, call in enumerate(calls_as_written(message)):
             whole = fragment_of(call)
             head = {**whole, "args": "", "index": index}
             chunks.append(AIMessageChunk(tool_call_chunks=[head]))

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, Required, TypedDict, get_type_hints
 
 from runwell.agents.limits import Budget
-from runwell.agents.metering import Meter, add_spent
+from runwell.agents.metering import Meter
 from runwell.errors import InvalidInput
 from runwell.graph.builder import StateGraph
+from runwell.graph.spent import add_spent, used_before
 from runwell.messages.history import add_messages
 from runwell.messages.message import BaseMessage
 from runwell.ports.command import Overwrite
@@ -51,7 +52,7 @@ class TeamGraph(StateGraph[Any]):
         budget, name = self.budget, settings["name"]
 
         def on_open(run: Any) -> None:
-            run.base.budget = Meter(budget, run.base.budget, run.values.get("spent"), name)
+            run.base.budget = Meter(budget, run.base.budget, used_before(run), name, told=not run.nested)
 
         def on_input(run: Any, writes: list[Any]) -> list[Any]:
             stale = [("stopped", None)] if run.values.get("stopped") is not None else []

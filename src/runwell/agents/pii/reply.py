@@ -10,7 +10,7 @@ from runwell.agents.pii.rule import Restorer
 from runwell.agents.pii.stage import Stage
 from runwell.agents.pii.walk import clean_message
 from runwell.agents.pii.window import CleanWindow, RestoreWindow
-from runwell.messages.calls import ensure_call_ids, fragment_of
+from runwell.messages.calls import calls_as_written, ensure_call_ids, fragment_of
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.observe.run import record_decision, watched
@@ -105,7 +105,7 @@ class ReplyCleaner:
             total = self._late[0] + self._late[1:] if len(self._late) > 1 else self._late[0]
             self._late = []
             message = self.message(total.to_message())
-            calls = [*message.tool_calls, *message.invalid_tool_calls]
+            calls = calls_as_written(message)
             fragments = [{**fragment_of(call), "index": place} for place, call in enumerate(calls)]
             beside.update(message.additional_kwargs)
             if isinstance(message.content, list):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runwell.messages.calls import calls_as_written, split_calls
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.messages.usage import add_usage
@@ -27,12 +28,13 @@ def kept_container(message: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 def joined(first: AIMessage, rest: AIMessage) -> AIMessage:
     """Two halves of a turn as one message: what the second says of itself holds for the whole, tokens add up."""
+    calls, broken = split_calls([*calls_as_written(first), *calls_as_written(rest)])
     return AIMessage(
         [*_blocks(first.content), *_blocks(rest.content)],
         additional_kwargs={**first.additional_kwargs, **rest.additional_kwargs},
         response_metadata={**first.response_metadata, **rest.response_metadata},
-        tool_calls=[*first.tool_calls, *rest.tool_calls],
-        invalid_tool_calls=[*first.invalid_tool_calls, *rest.invalid_tool_calls],
+        tool_calls=calls,
+        invalid_tool_calls=broken,
         usage_metadata=add_usage(first.usage_metadata, rest.usage_metadata)
         if first.usage_metadata and rest.usage_metadata
         else rest.usage_metadata or first.usage_metadata,

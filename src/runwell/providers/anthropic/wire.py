@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import tool_call, tool_call_chunk
+from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
@@ -143,12 +143,13 @@ def _assistant(message: Any) -> Any:
             sent = block_to_wire_of_answer(block)
             if sent is not None:
                 blocks.append(sent)
-    blocks += [_call(call, {}) for call in calls.values()]
     # A call that could not be read has no place on this wire; what is said of it is in the result that follows, which
     # needs a call to answer.
     blocks += [
-        {"type": "tool_use", "id": call["id"], "name": call["name"] or "unknown", "input": _said(call["args"])}
-        for call in broken
+        _call(call, {})
+        if isinstance(call["args"], dict)
+        else {"type": "tool_use", "id": call["id"], "name": call["name"] or "unknown", "input": _said(call["args"])}
+        for call in in_written_order(calls.values(), broken)
     ]
     return blocks
 

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import tool_call, tool_call_chunk
+from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.usage import UsageMetadata
@@ -136,12 +136,18 @@ def _assistant(message: Any, write: BlockWriter) -> Wire:
         else:
             blocks += write.answered(block, notes, own)
             notes = None if isinstance(block, str) else notes
-    blocks += [_call(call["id"], call["name"], call["args"]) for call in calls.values()]
     # As with every wire that has no place for a broken call: what is said of it is in the result that follows.
     return blocks + [
-        _call(call["id"], call["name"] or "unknown", {"malformed_arguments": call["args"]} if call["args"] else {})
-        for call in broken
+        _call(call["id"], call["name"] or "unknown", _input(call["args"]))
+        for call in in_written_order(calls.values(), broken)
     ]
+
+
+def _input(args: Any) -> Any:
+    """The arguments of a call; those of a broken one are text."""
+    if isinstance(args, dict):
+        return args
+    return {"malformed_arguments": args} if args else {}
 
 
 def _call(call_id: str | None, name: str, args: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from runwell.messages.calls import json_text, parse_args
+from runwell.messages.calls import calls_as_written, json_text, parse_args
 from runwell.messages.message import BaseMessage
 from runwell.messages.normal import standard_block
 from runwell.models.foreign import readable_by
@@ -70,11 +70,10 @@ def standard_parts(content: Any) -> Any:
 
 def message_of_answer(message: Any) -> dict[str, Any]:
     """An answer of a model in a request. Bare text of an answer with calls is its plan, unless it came as content."""
-    calls = [(call["id"], call["name"], json_text(call["args"])) for call in getattr(message, "tool_calls", ())]
-    calls += [
-        (call["id"], call["name"] or "unknown", call["args"] or "")
-        for call in getattr(message, "invalid_tool_calls", ())
-    ]
+    calls = []
+    for call in calls_as_written(message) if hasattr(message, "tool_calls") else ():
+        args = json_text(call["args"]) if isinstance(call["args"], dict) else call["args"] or ""
+        calls.append((call["id"], call["name"] or "unknown", args))
     extra = message.additional_kwargs
     plan_apart = bool(calls) and "tool_plan" not in extra
     own = message.response_metadata.get("model_provider") in (None, "cohere")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidHistory
-from runwell.messages.calls import json_text, tool_call
+from runwell.messages.calls import in_written_order, json_text, tool_call
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.models.foreign import readable_by
@@ -148,9 +148,11 @@ def _answer(message: Any, index: int, names: dict[str, str], newer: bool) -> lis
             part = part_of_answer(block)
             if part is not None:
                 parts.append(part)
-    parts += [_call(call, names, _signed(signatures, call["id"])) for call in calls]
-    # A call that could not be read: what is said of it is in the result that follows, which needs a call to answer.
-    for call in getattr(message, "invalid_tool_calls", ()):
+    for call in in_written_order(calls, getattr(message, "invalid_tool_calls", ())):
+        if isinstance(call["args"], dict):
+            parts.append(_call(call, names, _signed(signatures, call["id"])))
+            continue
+        # A call that could not be read: what is said of it is in the result that follows, which needs a call to answer.
         said = {"malformed_arguments": call["args"]} if call["args"] else {}
         parts.append(_call({**call, "name": call["name"] or "unknown", "args": said}, names, {}))
     if newer:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from runwell.errors import InvalidHistory
-from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
+from runwell.messages.calls import calls_as_written, json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import media_of_data_url, standard_block
@@ -73,14 +73,16 @@ def _assistant(message: Any) -> dict[str, Any]:
     sent: dict[str, Any] = {"role": "assistant", "content": content}
     if message.additional_kwargs.get("prefix"):
         sent["prefix"] = True
-    calls = [_call(call["id"], call["name"], json_text(call["args"])) for call in getattr(message, "tool_calls", ())]
-    calls += [
-        _call(call["id"], call["name"] or "unknown", call["args"] or "")
-        for call in getattr(message, "invalid_tool_calls", ())
-    ]
+    written = calls_as_written(message) if hasattr(message, "tool_calls") else ()
+    calls = [_call(call["id"], call["name"] or "unknown", _arguments(call["args"])) for call in written]
     if calls:
         sent["tool_calls"] = calls
     return sent
+
+
+def _arguments(args: Any) -> str:
+    """The arguments of a call, those of a broken one as the model wrote them."""
+    return json_text(args) if isinstance(args, dict) else args or ""
 
 
 def _call(call_id: str | None, name: str, arguments: str) -> dict[str, Any]:

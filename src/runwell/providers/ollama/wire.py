@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import json_text, tool_call, tool_call_chunk
+from runwell.messages.calls import calls_as_written, json_text, tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_blocks
@@ -70,10 +70,13 @@ def _add_calls(sent: dict[str, Any], message: Any, names: dict[str, str]) -> Non
     thought = message.additional_kwargs.get("reasoning_content") or _thoughts(message)
     if thought:
         sent["thinking"] = thought
-    calls = [(call["id"], call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
-    calls += [
-        (call["id"], call["name"] or "unknown", {"malformed_arguments": call["args"]})
-        for call in getattr(message, "invalid_tool_calls", ())
+    calls = [
+        (
+            call["id"],
+            call["name"] or "unknown",
+            call["args"] if isinstance(call["args"], dict) else {"malformed_arguments": call["args"]},
+        )
+        for call in (calls_as_written(message) if hasattr(message, "tool_calls") else ())
     ]
     names.update((str(call_id), name) for call_id, name, _ in calls)
     if calls:

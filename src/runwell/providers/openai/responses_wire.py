@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runwell.messages.calls import json_text
+from runwell.messages.calls import in_written_order, json_text, split_calls
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
@@ -170,7 +170,7 @@ def _answer(message: Any, provider: str, stored: bool) -> list[Item]:
     if refusal:
         part = {"type": "refusal", "refusal": refusal}
         items.append({"type": "message", "role": "assistant", "content": [part]})
-    items += [_call(call, {}) for call in (*whole.values(), *broken.values())]
+    items += [_call(call, {}) for call in in_written_order(whole.values(), broken.values())]
     return items
 
 
@@ -229,13 +229,12 @@ def _message(items: Sequence[Mapping[str, Any]], rich: bool) -> AIMessage:
     blocks: list[Any] = [block for item in items for block in blocks_of_item(item)]
     refusals = [block["refusal"] for block in blocks if block["type"] == "refusal"]
     blocks = [block for block in blocks if block["type"] != "refusal"]
-    calls = [block for block in blocks if block["type"] == "tool_call"]
-    broken = [block for block in blocks if block["type"] == "invalid_tool_call"]
+    calls, broken = split_calls(_bare(block) for block in blocks if block["type"] in ("tool_call", "invalid_tool_call"))
     content: Any = blocks if rich else "".join(block["text"] for block in blocks if block["type"] == "text")
     return AIMessage(
         content,
-        tool_calls=[_bare(call) for call in calls],
-        invalid_tool_calls=[_bare(call) for call in broken],
+        tool_calls=calls,
+        invalid_tool_calls=broken,
         additional_kwargs={"refusal": "".join(refusals)} if refusals else {},
     )
 

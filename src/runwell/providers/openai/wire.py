@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import json_text, parse_calls, tool_call_chunk
+from runwell.messages.calls import in_written_order, json_text, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from runwell.messages.normal import standard_block
@@ -148,11 +148,10 @@ def args_text(args: Any) -> str:
 
 def _calls(whole: Sequence[Any], broken: Sequence[Any]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
-    for call in whole:
-        function = {"name": call["name"], "arguments": args_text(call["args"])}
-        calls.append({"id": call["id"], "type": "function", "function": function})
-    for call in broken:
-        function = {"name": call["name"] or "", "arguments": call["args"] or ""}
+    for call in in_written_order(whole, broken) if broken else whole:
+        args = call["args"]
+        said = args_text(args) if not broken or isinstance(args, dict) else args or ""
+        function = {"name": call["name"] or "", "arguments": said}
         calls.append({"id": call["id"], "type": "function", "function": function})
     return calls
 

@@ -70,7 +70,7 @@ def execution(at: Facts) -> Iterator[Held]:
         status="held" if retries else "nobody",
     )
     yield Held("E9", "As B8 says.", BaseTool.finish, status=here)
-    yield Held("E10", "As B4 says.", "runwell.agents.model_node:_malformed")
+    yield Held("E10", "As B4 says.", "runwell.agents.tool_errors:malformed")
     yield Held("E11", "As C7 says.", f"{TOOLS}_answers_in", status=here)
     yield Held("E12", "No MCP server is connected.", "runwell.tools.toolbox:as_tool", status="idle")
     if not at.local:
