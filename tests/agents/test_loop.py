@@ -29,6 +29,7 @@ from runwell.messages import (
     ToolMessage,
     validate_history,
 )
+from runwell.models import BaseChatModel
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
 from runwell.tools import InjectedState, ToolRuntime, tool
@@ -216,6 +217,59 @@ def test_b4_repairs_are_bounded_and_the_end_is_not_silent(run: Any) -> None:
     assert len(model.requests) == 3
     assert "malformed" in result["stopped"]
     assert kinds(result)[-1] == "tool"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [201, 600, 990, 5000])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_b4_arguments_nested_too_deep_are_told_to_the_model(
+    run: Any, levels: int, streamed: bool, in_blocks: bool
+) -> None:
+    """Nothing could save them. From servers that send arguments parsed, they come as no text that is too deep."""
+
+    @tool
+    def keep(value: dict[str, Any]) -> str:
+        """Keep a value."""
+        return "kept"
+
+    class Parsed(BaseChatModel):
+        asked = 0
+
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            self.asked += 1
+            if self.asked > 1:
+                return AIMessage("done")
+            deep = call("keep", "1", value=nested(levels - 1))
+            calls = [deep, call("keep", "2", value=nested(150))]
+            return (
+                AIMessage([{"type": "text", "text": "So:"}, *calls]) if in_blocks else AIMessage("", tool_calls=calls)
+            )
+
+        @property
+        def _llm_type(self) -> str:
+            return "parsed"
+
+        def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+            return self
+
+    agent = create_agent(Parsed(), [keep], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    if streamed:
+        run.stream(agent, say("go"), config, stream_mode="messages")
+    else:
+        run.invoke(agent, say("go"), config)
+    messages = agent.get_state(config).values["messages"]
+    first, second = (m for m in messages if m.type == "tool")
+    assert (first.tool_call_id, first.status, second.tool_call_id, second.text) == ("1", "error", "2", "kept")
+    assert "nested more than 200 deep" in first.text
+    assert messages[-1].text == "done"
 
 
 def test_b4_a_call_without_an_id_gets_one(run: Any) -> None:

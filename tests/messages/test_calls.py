@@ -1,13 +1,23 @@
 """Tool calls as values, and their ids."""
 
+from typing import Any
+
+import pytest
+
 from runwell.messages import (
     AIMessage,
     AIMessageChunk,
+    calls_as_written,
     ensure_call_ids,
+    filter_messages,
     invalid_tool_call,
+    merge_message_runs,
     tool_call,
     tool_call_chunk,
 )
+from runwell.messages.calls import parse_args
+from runwell.messages.deep_calls import text_of_args
+from runwell.models.reply import as_chunk
 
 
 def test_constructors_fill_in_every_key():
@@ -84,3 +94,30 @@ def test_arguments_too_deep_to_be_checked_or_saved_are_a_broken_call() -> None:
         assert broken.invalid_tool_calls[0]["error"]
     wide = '{"a": [' + ", ".join(["{}"] * 500) + "]}"
     assert AIMessageChunk(tool_call_chunks=[tool_call_chunk(name="t", args=wide, id="1", index=0)]).tool_calls
+
+
+@pytest.mark.parametrize("levels", [201, 700, 3000])
+def test_arguments_that_came_parsed_and_too_deep_are_read_as_too_deep(levels: int) -> None:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    with pytest.raises(ValueError, match="nested more than 200 deep"):
+        parse_args(text_of_args(value))
+    chunk = AIMessageChunk("", tool_call_chunks=[{"name": "f", "args": text_of_args(value), "id": "1", "index": 0}])
+    assert chunk.to_message().invalid_tool_calls[0]["error"].endswith("nested more than 200 deep")
+
+
+def test_calls_in_the_order_written_survive_merging_copying_and_json() -> None:
+    texts = {"a": "{}", "b": "{}", "x": "{", "y": "{"}
+    fragments = [{"index": n, "id": each, "name": "f", "args": texts[each]} for n, each in enumerate("xayb")]
+        {"index": n, "id": id, "name": "f", "args": "{" if id in "xy" else "{}"} for n, id in enumerate("xayb")
+    ]
+    message = AIMessageChunk("", tool_call_chunks=fragments).to_message()
+    again = AIMessage.model_validate_json(message.model_dump_json())
+    [merged] = merge_message_runs([message, message.model_copy(update={"id": "2"})])
+    for each, order in ((message, "xayb"), (again, "xayb"), (merged, "xaybxayb")):
+        assert "".join(str(call["id"]) for call in calls_as_written(each)) == order
+    assert [call["id"] for call in as_chunk(message).to_message().invalid_tool_calls] == ["x", "y"]
+    assert calls_as_written(as_chunk(message).to_message()) == calls_as_written(message)
+    [dropped] = filter_messages([message], exclude_tool_calls=["a"])
+    assert [call["id"] for call in calls_as_written(dropped)] == ["x", "y", "b"]

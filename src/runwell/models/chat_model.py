@@ -21,6 +21,7 @@ from runwell.drivers.colour import RETOLD, told_apart
 from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
+from runwell.messages.deep_calls import without_deep_calls
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.counting import Counted, CountedChunks, acounted, counted
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
@@ -663,6 +664,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             message = message_of(result)
         if isinstance(message, AIMessageChunk):
             message = message.to_message()
+        if message.tool_calls:
+            message = without_deep_calls(message)
         if message.id is None:
             message.id = new_id(run)
         self._name_model(message)

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import ModelConnectionError
-from runwell.messages.calls import json_text, tool_call_chunk
+from runwell.messages.calls import tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
+from runwell.messages.deep_calls import text_of_args
 from runwell.messages.message import AIMessage
 from runwell.messages.usage import UsageMetadata, add_usage
 from runwell.models.outputs import ChatGenerationChunk
@@ -183,7 +184,7 @@ class ChunkReader:
         fragment: dict[str, Any] = dict(
             tool_call_chunk(
                 name=call.get("name"),
-                args=json_text(call.get("args") or {}),
+                args=text_of_args(call.get("args") or {}),
                 id=call.get("id") or self._call_id(),
                 index=self._index,
             )

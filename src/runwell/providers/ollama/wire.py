@@ -13,6 +13,7 @@ from typing import Any
 from runwell.errors import InvalidHistory, ModelConnectionError
 from runwell.messages.calls import calls_as_written, json_text, tool_call, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
+from runwell.messages.deep_calls import text_of_args
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_blocks
 from runwell.messages.usage import UsageMetadata
@@ -163,7 +164,7 @@ class ChunkReader:
         said = event.get("message") or {}
         fragments = []
         for call_id, name, args in map(_call, said.get("tool_calls") or ()):
-            fragments.append(tool_call_chunk(name=name, args=json_text(args), id=call_id, index=self._calls))
+            fragments.append(tool_call_chunk(name=name, args=text_of_args(args), id=call_id, index=self._calls))
             self._calls += 1
         thought = said.get("thinking")
         if said.get("content") or thought or fragments:
