@@ -110,8 +110,6 @@ def test_arguments_that_came_parsed_and_too_deep_are_read_as_too_deep(levels: in
 def test_calls_in_the_order_written_survive_merging_copying_and_json() -> None:
     texts = {"a": "{}", "b": "{}", "x": "{", "y": "{"}
     fragments = [{"index": n, "id": each, "name": "f", "args": texts[each]} for n, each in enumerate("xayb")]
-        {"index": n, "id": id, "name": "f", "args": "{" if id in "xy" else "{}"} for n, id in enumerate("xayb")
-    ]
     message = AIMessageChunk("", tool_call_chunks=fragments).to_message()
     again = AIMessage.model_validate_json(message.model_dump_json())
     [merged] = merge_message_runs([message, message.model_copy(update={"id": "2"})])
