@@ -292,12 +292,18 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
         model = model.bind_tools(tools, **({"tool_choice": choice} if choice is not None else {}), **settings)
     elif settings:
         model = model.bind(**settings)
-    made = callee(model)
+    made = _called(model)
     if usual:
         setup.usual = made, model
     if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
         setup.bound[key] = (made, model, request.model, tuple(request.tools), strategy)  # held: the ids stay theirs
     return made, model
+
+
+def _called(model: Any) -> Callee[Any]:
+    """The model, to be called; a chat model in the form that holds least while it waits."""
+    begin = getattr(type(model), "_begin_acall", None)
+    return callee(model) if begin is None else Callee(model.invoke, partial(begin, model))
 
 
 def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:

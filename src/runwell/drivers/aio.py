@@ -174,7 +174,8 @@ class AsyncDriver(Hosted):
 
     def _run_tasks(self, effect: RunTasks[Any]) -> Any:
         if len(effect.tasks) == 1:
-            return run_lone(self, effect.tasks[0]())
+            begin, effect.tasks = effect.tasks[0], ()  # the effect stays while it waits
+            return run_lone(self, begin())
         drive = self.drive
         return afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from runwell.errors import InvalidInput, UnsupportedByProvider
@@ -57,6 +57,12 @@ class BoundModel(Runnable[Any, AIMessage]):
 
     async def ainvoke(self, input: Any, config: Mapping[str, Any] | None = None, **kwargs: Any) -> AIMessage:
         return await self.bound.ainvoke(input, self._config(config), **{**self.kwargs, **kwargs})
+
+    def _begin_acall(self, input: Any, **kwargs: Any) -> Coroutine[Any, Any, AIMessage]:
+        """As on the model."""
+        if self.config or getattr(self.ainvoke, "__func__", None) is not BoundModel.ainvoke:
+            return self.ainvoke(input, **kwargs)
+        return self.bound._begin_acall(input, **{**self.kwargs, **kwargs})
 
     def stream(self, input: Any, config: Mapping[str, Any] | None = None, **kwargs: Any) -> Iterator[AIMessageChunk]:
         return self.bound.stream(input, self._config(config), **{**self.kwargs, **kwargs})

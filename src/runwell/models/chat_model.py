@@ -202,12 +202,26 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         **kwargs: Any,
     ) -> AIMessage:
         """As `invoke`."""
+        return await self._going(input, config, stop, kwargs)
+
+    def _begin_acall(self, input: LanguageModelInput, **kwargs: Any) -> Coroutine[Any, Any, AIMessage]:
+        """`ainvoke` as a plain function that gives what to await: a caller that waits long has a coroutine less."""
+        if getattr(self.ainvoke, "__func__", None) is not BaseChatModel.ainvoke:  # somebody's own
+            return self.ainvoke(input, **kwargs)
+        return self._going(input, None, kwargs.pop("stop", None), kwargs)
+
+    def _going(
+        self,
+        input: LanguageModelInput,
+        config: Mapping[str, Any] | None,
+        stop: list[str] | None,
+        kwargs: dict[str, Any],
+    ) -> Coroutine[Any, Any, AIMessage]:
         messages = self._messages(input)
         run = self._open(messages, config)
         if run is None:
-            return await self._aanswer(messages, stop, kwargs, None)
-        async with run:
-            return run.end(await self._aanswer(messages, stop, kwargs, run))
+            return self._aanswer(messages, stop, kwargs, None)
+        return run.acall(self._aanswer, messages, stop, kwargs, run)
 
     def stream(
         self,
@@ -517,6 +531,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> Awaitable[Any]:
         """One attempt under way."""
         if self.rate_limiter is None and "_agenerate" in self._writes:
+            if not kwargs:  # `**` would make a dict to be kept
+                return self._agenerate(messages, stop=stop, run_manager=reporter_of(run))
             return self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
         return self._aattempt(messages, stop, kwargs, run)
 
