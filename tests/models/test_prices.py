@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from runwell import init_chat_model
+from runwell import create_agent, init_chat_model
+from runwell.agents import Budget
+from runwell.errors import InvalidInput
 from runwell.messages import AIMessage, HumanMessage
 from runwell.models import Price, cost_of, price_of, price_table
 from runwell.observe import get_usage_metadata_callback
@@ -110,3 +112,29 @@ def test_nobody_who_does_not_ask_loads_the_table() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("url", "cost"),
+    [
+        ("http://127.0.0.1:11434", 0.0),
+        ("http://localhost:11434", 0.0),
+        ("http://[::1]:11434", 0.0),
+        ("http://192.168.1.20:11434", 0.0),
+        ("http://ollama:11434", 0.0),
+        ("http://gpu.local:11434", 0.0),
+        ("https://ollama.com", None),
+        ("http://8.8.8.8:11434", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["ollama", "lmstudio", "llamacpp", "vllm"])
+def test_a_model_is_free_on_a_server_of_ones_own_only(name: str, url: str, cost: float | None) -> None:
+    """What the operator of a server elsewhere asks for a model is not known: None, and not nothing."""
+    model = init_chat_model(f"{name}:m", base_url=url, api_key="none")
+    message = AIMessage("Hi", usage_metadata={"input_tokens": 10, "output_tokens": 5, "total_tokens": 15})
+    model._name_model(message)
+    assert message.cost == cost
+    assert cost_of(message, {"m": Price(input=1, output=1)}) == pytest.approx(15e-6)
+    if cost is None:
+        with pytest.raises(InvalidInput, match="nobody knows what model 'm' of"):
+            create_agent(model, [], budget=Budget(cost=1.0)).invoke({"messages": "Hi"})

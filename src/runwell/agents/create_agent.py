@@ -125,7 +125,7 @@ def create_agent(
         hooks.append(gate)
     for each in hooks:
         problems.of(partial(each.check, found))
-    strategy = problems.of(partial(strategy_of, response_format, chat))
+    strategy = problems.of(partial(strategy_of, response_format, chat, tools=list(found), settled=not around))
     if isinstance(strategy, ToolStrategy):
         for shape in strategy.shapes:
             if shape in found:

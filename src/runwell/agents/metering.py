@@ -154,7 +154,7 @@ class Meter:
         if self.priced:
             from runwell.models.prices import price_of
 
-            cost = price_of(usage, *_named(model), self._prices())
+            cost = price_of(usage, *_named(model), self._prices(), host=_host(model))
         tokens = usage.get("total_tokens") or 0
         with self.lock:
             if tokens:
@@ -197,16 +197,25 @@ class Meter:
 
         if any(each.budget is not None and each.budget.cost is not None for each in self.limited):
             provider, name = _named(model)
-            if not has_price(provider, name, self._prices()):
+            if not has_price(provider, name, self._prices(), host=_host(model)):
                 raise _no_price(provider, name)
 
 
 def _named(model: Any) -> tuple[str | None, str | None]:
     """A model's provider and name."""
-    inner = model
-    while not hasattr(inner, "provider") and hasattr(inner, "bound"):
-        inner = inner.bound
+    inner = _innermost(model)
     return getattr(inner, "provider", None), getattr(inner, "model", None)
+
+
+def _host(model: Any) -> str | None:
+    """Where its server stands, if that is not the program's own."""
+    return getattr(_innermost(model), "model_host", None)
+
+
+def _innermost(model: Any) -> Any:
+    while not hasattr(model, "provider") and hasattr(model, "bound"):
+        model = model.bound
+    return model
 
 
 def _no_price(provider: str | None, name: str | None) -> InvalidInput:

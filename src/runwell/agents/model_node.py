@@ -248,7 +248,7 @@ def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:
         )
     wanted: Any = request.response_format
     if wanted is not setup.response_format:
-        wanted = changes["response_format"] = strategy_of(wanted, request.model)
+        wanted = changes["response_format"] = strategy_of(wanted, request.model, tools=request.tools)
     turn.strategy = wanted
     return request.override(**changes) if changes else request
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -149,15 +149,20 @@ def _check_schema(schema: Any) -> None:
 ResponseFormat = ToolStrategy[Any] | ProviderStrategy[Any] | AutoStrategy[Any]
 
 
-def strategy_of(response_format: Any, model: Any) -> ToolStrategy[Any] | ProviderStrategy[Any] | None:
-    """A `response_format=` as a strategy.
+def strategy_of(
+    response_format: Any, model: Any, *, tools: Sequence[Any] = (), settled: bool = True
+) -> ToolStrategy[Any] | ProviderStrategy[Any] | None:
+    """A `response_format=` as a strategy, for an agent with such `tools`.
 
-    A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools, and so does a schema that the
-    provider's structured output is known not to take. For a ProviderStrategy with such a one UnsupportedByProvider is
-    raised.
+    A bare schema, or AutoStrategy, goes by the model's profile; unknown means tools, and so does what the provider's
+    structured output is known not to take: such a schema, or tools beside it. The answer is then left free where the
+    model cannot be made to call. A strategy of the caller's own that the provider is known not to take raises
+    UnsupportedByProvider, if it is `settled` that this is the model that will be asked.
     """
     if isinstance(response_format, ProviderStrategy):
-        _check_answer(response_format, model)
+        _check_answer(response_format, model, tools if settled else ())
+    if isinstance(response_format, ToolStrategy) and response_format.tool_choice == "any" and settled:
+        _check_forced(model)
     if response_format is None or isinstance(response_format, (ToolStrategy, ProviderStrategy)):
         return response_format
     schema = response_format.schema if isinstance(response_format, AutoStrategy) else response_format
@@ -165,14 +170,35 @@ def strategy_of(response_format: Any, model: Any) -> ToolStrategy[Any] | Provide
     if profile.get("structured_output"):
         strategy = ProviderStrategy[Any](schema)
         try:
-            _check_answer(strategy, model)
+            _check_answer(strategy, model, tools)
         except UnsupportedByProvider:
-            return ToolStrategy(schema)
-        return strategy
+            pass
+        else:
+            return strategy
+    try:
+        _check_forced(model)
+    except UnsupportedByProvider:
+        return ToolStrategy(schema, tool_choice="auto")
     return ToolStrategy(schema)
 
 
-def _check_answer(strategy: ProviderStrategy[Any], model: Any) -> None:
+def _check_answer(strategy: ProviderStrategy[Any], model: Any, tools: Sequence[Any]) -> None:
+    methods = getattr(model, "structured_methods", None)
+    if isinstance(methods, tuple) and "json_schema" not in methods:
+        raise UnsupportedByProvider(
+            f"{type(model).__name__} has no structured output by a JSON schema.",
+            hint=f"response_format=ToolStrategy({strategy.shape.name}).",
+        )
     check = getattr(model, "_check_answer", None)
     if check is not None:
         check({"name": strategy.shape.name, "schema": strategy.shape.json_schema})
+    together = getattr(model, "_check_together", None)
+    if together is not None and tools:
+        together({"tools": tools, **strategy.settings()})
+
+
+def _check_forced(model: Any) -> None:
+    """Raises UnsupportedByProvider for a model that is known not to be made to call a tool."""
+    bind = getattr(model, "_tool_kwargs", None)
+    if bind is not None:
+        bind([], "any", None, None)

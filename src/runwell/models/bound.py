@@ -31,6 +31,7 @@ class BoundModel(Runnable[Any, AIMessage]):
         if self.kwargs.get("tools"):  # as definitions, whoever bound them
             self.kwargs["tools"] = [function_definition(tool) for tool in self.kwargs["tools"]]
         self.config: dict[str, Any] = dict(config or {})
+        bound._check_together(self.kwargs)
 
     def __repr__(self) -> str:
         return f"{self.bound!r}.bind({', '.join(f'{name}={_shown(value)}' for name, value in self.kwargs.items())})"
@@ -117,7 +118,8 @@ class BoundModel(Runnable[Any, AIMessage]):
         model = self.bound
         if method is None:
             knows = (model.profile or {}).get("structured_output")
-            held = knows and "json_schema" in model.structured_methods and _takes(model, StructuredSchema(schema))
+            held = knows and "json_schema" in model.structured_methods
+            held = held and _takes(model, StructuredSchema(schema), {**self.kwargs, **kwargs})
             method = "json_schema" if held else "function_calling"
         if method not in ("json_schema", "function_calling", "json_mode"):
             raise InvalidInput(
@@ -182,10 +184,11 @@ class BoundModel(Runnable[Any, AIMessage]):
             return read.json_schema, False
 
 
-def _takes(model: BaseChatModel, read: StructuredSchema) -> bool:
-    """Whether the provider is not known to refuse the answer's schema."""
+def _takes(model: BaseChatModel, read: StructuredSchema, kwargs: Mapping[str, Any]) -> bool:
+    """Whether the provider is not known to refuse the answer's schema, or one beside these arguments."""
     try:
         model._check_answer({"name": read.name, "schema": read.json_schema})
+        model._check_together({**kwargs, "response_format": {"type": "json_schema"}})
     except UnsupportedByProvider:
         return False
     return True

@@ -332,6 +332,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _check_answer(self, described: Mapping[str, Any]) -> None:
         """As `_check_tool`, for the `name` and `schema` of an answer. It is asked by `with_structured_output`."""
 
+    def _check_together(self, kwargs: Mapping[str, Any]) -> None:
+        """As `_check_tool`, for arguments that the provider is known not to take with one another, such as `tools` and
+        `response_format`. It is asked when they are bound, and when an agent is made."""
+
     def with_structured_output(
         self,
         schema: Any,

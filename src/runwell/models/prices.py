@@ -12,10 +12,10 @@ from typing import Any
 from runwell.errors import InvalidInput, MissingExtra
 from runwell.schemas.arguments import check_fields
 
-__all__ = ["Price", "Prices", "cost_of", "has_price", "price_of", "price_table"]
+__all__ = ["FREE", "Price", "Prices", "cost_of", "has_price", "host_elsewhere", "price_of", "price_table"]
 
-FREE = frozenset({"llamacpp", "lmstudio", "local", "ollama"})
-"""Providers whose models run on the program's own machines."""
+FREE = frozenset({"llamacpp", "lmstudio", "local", "ollama", "vllm"})
+"""Providers whose models run on the program's own machines, unless their server is somewhere else."""
 _TABLE_NAMES = {
     "azure_openai": "azure",
     "bedrock": "aws",
@@ -79,27 +79,52 @@ def _newest() -> date:
     return max(days, default=date.min)
 
 
-def has_price(provider: str | None, model: str | None, prices: Prices | None = None) -> bool:
-    """Whether calls of a model can be priced."""
-    if (prices and model in prices) or provider in FREE:
+def host_elsewhere(url: str) -> str | None:
+    """The host in a server's address, if it can be somebody else's: no address of this machine or of a private network,
+    and no name that only such a network knows (`localhost`, `ollama`, `gpu.local`, `llm.internal`)."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        own = "." not in host or host.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa"))
+        return None if own else host
+    return None if address.is_private or address.is_loopback or address.is_link_local else host
+
+
+def has_price(
+    provider: str | None, model: str | None, prices: Prices | None = None, *, host: str | None = None
+) -> bool:
+    """Whether calls of a model can be priced. `host` as for `price_of`."""
+    if (prices and model in prices) or (provider in FREE and host is None):
         return True
+    if provider in FREE:
+        return False
     return model is not None and _looked_up(provider, model, ()) is not None
 
 
 def price_of(
-    usage: Mapping[str, Any] | None, provider: str | None, model: str | None, prices: Prices | None = None
+    usage: Mapping[str, Any] | None,
+    provider: str | None,
+    model: str | None,
+    prices: Prices | None = None,
+    *,
+    host: str | None = None,
 ) -> float | None:
     """What a call cost, in US dollars, by its `usage_metadata`; None when the model's price or the usage is unknown.
 
     `prices` of the caller's own go first; models that run on the program's own machines cost nothing; all others are
     looked up in the table of the `prices` extra (`genai-prices`), as it was when that package was released. Nothing is
     fetched. A dated snapshot of a model (`gpt-5.5-2026-04-23`) costs what the model does, unless it is listed itself.
-    A model that its provider's list does not have costs None: the same name elsewhere is no answer.
+    A model that its provider's list does not have costs None: the same name elsewhere is no answer. `host` is where
+    a server stands that is not the program's own: what its operator asks for a model is not known.
     """
     if prices and model in prices:
         return None if usage is None else prices[str(model)].of(usage)
     if provider in FREE:
-        return 0.0
+        return 0.0 if host is None else None
     if usage is None or model is None:
         return None
     details = usage.get("input_token_details") or {}
@@ -121,7 +146,7 @@ def cost_of(message: Any, prices: Prices | None = None) -> float | None:
     """
     about = message.response_metadata
     model = about.get("model_name") or about.get("model")
-    return price_of(message.usage_metadata, about.get("model_provider"), model, prices)
+    return price_of(message.usage_metadata, about.get("model_provider"), model, prices, host=about.get("model_host"))
 
 
 def _looked_up(provider: str | None, model: str, counts: tuple[tuple[str, int], ...]) -> float | None:

@@ -17,6 +17,7 @@ from runwell.errors import (
     ModelRateLimitError,
     ModelRefusalError,
 )
+from runwell.models.what_next import what_next
 
 __all__ = ["error_from_wire", "retry_after_s"]
 
@@ -109,7 +110,7 @@ def error_from_wire(
         hint = "It may pass: max_retries= tries longer, with_fallbacks([...]) asks another model."
         return ModelOverloaded(told, hint=hint, **details)
     if status is not None and 400 <= status < 500:
-        return ModelBadRequest(told, **details)
+        return ModelBadRequest(told, hint=what_next(status, message, code), **details)
     return ModelError(told, **details)
 
 

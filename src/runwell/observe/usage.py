@@ -24,7 +24,7 @@ class UsageMetadataCallbackHandler(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.usage_metadata: dict[str, dict[str, Any]] = {}
-        self._calls: list[tuple[dict[str, Any], str | None, str]] = []
+        self._calls: list[tuple[dict[str, Any], str | None, str, str | None]] = []
         self._lock = threading.Lock()
 
     def on_llm_end(self, response: Any, **kwargs: Any) -> None:
@@ -36,14 +36,14 @@ class UsageMetadataCallbackHandler(BaseCallbackHandler):
         name = about.get("model_name") or about.get("model") or "unknown"
         with self._lock:
             self.usage_metadata[name] = _plus(self.usage_metadata.get(name, {}), usage)
-            self._calls.append((usage, about.get("model_provider"), name))
+            self._calls.append((usage, about.get("model_provider"), name, about.get("model_host")))
 
     @property
     def cost(self) -> float | None:
         """What all calls cost together, worked out when read; None when the price of one of them is not known."""
         price_of = import_module("runwell.models.prices").price_of  # a room above, not to import by name
         with self._lock:
-            costs = [price_of(*each) for each in self._calls]
+            costs = [price_of(usage, provider, name, host=host) for usage, provider, name, host in self._calls]
         return None if None in costs else float(sum(costs))
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import SecretStr
 
 from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout, UnsupportedByProvider
-from runwell.messages.message import BaseMessage
+from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.blanks import without_blanks
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.idle import IdleWatch
@@ -22,6 +22,7 @@ from runwell.models.media_places import NONE, Places, with_media_named
 from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.models.own_blocks import Fitting
+from runwell.models.prices import FREE, host_elsewhere
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import check_http_clients
 
@@ -180,6 +181,19 @@ class VendorModel(BaseChatModel):
     def model_name(self) -> str:
         """The same as `model`."""
         return str(getattr(self, "model", ""))
+
+    @property
+    def model_host(self) -> str | None:
+        """Where the server stands, if that matters for the price and is not the program's own."""
+        if self.provider not in FREE:
+            return None
+        return host_elsewhere(self.base_url or "")
+
+    def _name_model(self, message: AIMessage) -> None:
+        super()._name_model(message)
+        host = self.model_host
+        if host is not None:
+            message.response_metadata.setdefault("model_host", host)
 
     @property
     def _identifying_params(self) -> dict[str, Any]:

@@ -176,9 +176,11 @@ def test_strict_is_said_of_the_whole_request(wire: WireServer, model: ChatCohere
 
 def test_a_schema_and_tools_do_not_go_together(wire: WireServer, model: ChatCohere, colour: Colour) -> None:
     person = {"title": "Person", "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    structured = model.bind_tools([add]).with_structured_output(person, method="json_schema")
     with pytest.raises(UnsupportedByProvider, match="function_calling"):
-        colour.invoke(structured, "Who?")
+        model.bind_tools([add]).with_structured_output(person, method="json_schema")
+    structured = model.with_structured_output(person, method="json_schema")
+    with pytest.raises(UnsupportedByProvider, match="function_calling"):
+        colour.invoke(structured, "Who?", documents=["Ada."])
     assert wire.requests == []
     wire.say('{"name": "Ada"}')
     assert colour.invoke(model.with_structured_output(person, method="json_schema"), "Who?") == {"name": "Ada"}

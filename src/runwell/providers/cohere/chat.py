@@ -124,12 +124,7 @@ class ChatCohere(CohereAccount):
         if kwargs.get("response_format") is not None:
             body["response_format"] = _format(kwargs["response_format"])
         self._add_tools(body, kwargs)
-        if "response_format" in body and (body.get("tools") or documents):
-            raise UnsupportedByProvider(
-                "Cohere's models answer in JSON only without tools and without documents.",
-                hint='with_structured_output(..., method="function_calling"), in an agent '
-                "response_format=ToolStrategy(...).",
-            )
+        self._check_together(body)
         body.update(self.extra_body)
         body.update(kwargs.get("extra_body") or {})
         return body, self._sending(kwargs)
@@ -158,6 +153,16 @@ class ChatCohere(CohereAccount):
         from runwell.schemas.cohere import cohere_schema
 
         return cohere_schema(schema, whose)
+
+    def _check_together(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs.get("response_format") is None:
+            return
+        if kwargs.get("tools") or kwargs.get("documents", self.documents):
+            raise UnsupportedByProvider(
+                "Cohere's models answer in JSON only without tools and without documents.",
+                hint='with_structured_output(..., method="function_calling"), in an agent '
+                "response_format=ToolStrategy(...).",
+            )
 
     def _check_tool(self, definition: Mapping[str, Any]) -> None:
         from runwell.schemas.dialects import convert_to_cohere_tool

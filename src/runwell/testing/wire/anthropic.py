@@ -129,20 +129,26 @@ def _parts(content: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+def _shown(image: Mapping[str, Any]) -> str:
+    """An image's data, or where it is."""
+    source = image["source"]
+    return str(source.get("data") or source.get("url") or source.get("file_id"))
+
+
 def _read(message: Mapping[str, Any], asked: Asked) -> None:
     role, parts = message["role"], _parts(message["content"])
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     if role == "system":
         asked.system.append(text)
         return
-    asked.images += [part["source"]["data"] for part in parts if part["type"] == "image"]
+    asked.images += [_shown(part) for part in parts if part["type"] == "image"]
     for part in parts:
         if part["type"] == "tool_use":
             asked.calls[part["id"]] = (part["name"], part["input"])
         elif part["type"] == "tool_result":
             inner = _parts(part.get("content") or "")
             result = "".join(each["text"] for each in inner if each["type"] == "text")
-            asked.images += [each["source"]["data"] for each in inner if each["type"] == "image"]
+            asked.images += [_shown(each) for each in inner if each["type"] == "image"]
             asked.results[part["tool_use_id"]] = result
             asked.turns.append(("tool", result))
     if text or not any(part["type"] == "tool_result" for part in parts):

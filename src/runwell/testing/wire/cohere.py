@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from runwell.testing.wire.said import Asked, Call, Said, WireDialect
+from runwell.testing.wire.said import Asked, Call, Said, WireDialect, shown
 
 __all__ = ["CohereDialect"]
 
@@ -112,7 +112,7 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 def _read(message: Mapping[str, Any], asked: Asked) -> None:
     role, parts = message["role"], _parts(message.get("content") or [])
     texts = [part["text"] for part in parts if part["type"] == "text"]
-    asked.images += [part["image_url"]["url"].partition(",")[2] for part in parts if part["type"] == "image_url"]
+    asked.images += [shown(part["image_url"]["url"]) for part in parts if part["type"] == "image_url"]
     if role == "system":
         asked.system += texts
         return

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from runwell.testing.wire.said import Asked, Call, Said, WireDialect
+from runwell.testing.wire.said import Asked, Call, Said, WireDialect, shown
 
 __all__ = ["OpenAIDialect"]
 
@@ -112,7 +112,7 @@ def _read(message: Mapping[str, Any], asked: Asked) -> None:
     role, content = message["role"], message.get("content") or ""
     parts: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     text = "".join(part["text"] for part in parts if part["type"] == "text")
-    asked.images += [part["image_url"]["url"].partition(",")[2] for part in parts if part["type"] == "image_url"]
+    asked.images += [shown(part["image_url"]["url"]) for part in parts if part["type"] == "image_url"]
     if role in ("system", "developer"):
         asked.system.append(text)
         return

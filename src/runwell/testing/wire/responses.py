@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from runwell.testing.wire.openai import OpenAIDialect
-from runwell.testing.wire.said import Asked, Call, Said
+from runwell.testing.wire.said import Asked, Call, Said, shown
 
 __all__ = ["ResponsesDialect", "events_of_response"]
 
@@ -192,5 +192,6 @@ def _parsed(arguments: str) -> Any:
 def _text(content: Any, asked: Asked) -> str:
     if isinstance(content, str):
         return content
-    asked.images += [part["image_url"].partition(",")[2] for part in content if part.get("image_url")]
+    pictures = [part for part in content if part["type"] == "input_image"]
+    asked.images += [shown(part["image_url"]) if part.get("image_url") else part["file_id"] for part in pictures]
     return "".join(part["text"] for part in content if part["type"] in ("input_text", "output_text"))

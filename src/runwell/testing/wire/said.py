@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-__all__ = ["Asked", "Call", "Said", "WireDialect"]
+__all__ = ["Asked", "Call", "Said", "WireDialect", "shown"]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Asked:
     calls: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
     images: list[str] = field(default_factory=list)
-    """The base64 data of pictures."""
+    """The base64 data of pictures, or the address or id of those that are given so."""
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Name → JSON schema of the arguments."""
     choice: str | None = None
@@ -66,6 +66,11 @@ class Asked:
     """The JSON schema that the answer must fit."""
     max_tokens: int | None = None
     stream: bool = False
+
+
+def shown(url: str) -> str:
+    """The data in a data URL; any other address as it is."""
+    return url.partition(",")[2] if url.startswith("data:") else url
 
 
 class WireDialect:

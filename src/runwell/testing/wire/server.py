@@ -91,7 +91,15 @@ class WireServer:
         whole, stream = self._whole(self.dialect.answer(answer)), self._stream(self.dialect.events(answer))
 
         def either(handler: BaseHTTPRequestHandler) -> None:
-            (stream if self.dialect.asked(vars(handler)["got"]).stream else whole)(handler)
+            try:
+                streamed = self.dialect.asked(vars(handler)["got"]).stream
+            except (
+                Exception
+            ) as error:  # whatever it stumbles over: told to the client, which would see a cut connection
+                told = f"{type(self.dialect).__name__} cannot read this request: {type(error).__name__}: {error}"
+                self._whole(self.dialect.error(400, told), 400)(handler)
+                return
+            (stream if streamed else whole)(handler)
 
         self.script.append(either)
 
