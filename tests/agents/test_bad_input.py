@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -38,12 +38,12 @@ from runwell.agents.middleware import (
     ToolRetryMiddleware,
     wrap_model_call,
 )
-from runwell.errors import InvalidInput, InvalidUpdateError, UnknownModel
+from runwell.errors import InvalidInput, InvalidUpdateError, RunwellError, UnknownModel
 from runwell.graph import Command
 from runwell.messages import AIMessage, HumanMessage
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
-from runwell.tools import tool
+from runwell.tools import InjectedState, tool
 
 GO = {"messages": [HumanMessage("go")]}
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -140,6 +140,79 @@ def test_everything_that_is_wrong_with_an_agent_stands_in_one_error() -> None:
         assert said in raised.value.message
     with pytest.raises(UnknownModel):  # one alone is what it is
         create_agent("nobody:x", [add])
+
+
+class Reserved(AgentState):
+    __goto__: int
+
+
+class Unread(AgentState):
+    a: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class NumberState(AgentState):
+    k: int
+
+
+class CountsAsNumber(AgentMiddleware):
+    state_schema = NumberState
+
+
+class TextState(AgentState):
+    k: str
+
+
+class CountsAsText(AgentMiddleware):
+    state_schema = TextState
+
+
+@tool
+def needs(user: Annotated[str, InjectedState("user")]) -> str:
+    """Need a key of the state."""
+    return user
+
+
+LATE: list[tuple[str, dict[str, Any]]] = [
+    ("a breakpoint names 'nowhere'", {"interrupt_before": ["nowhere"]}),
+    ("a breakpoint names 'nothing'", {"interrupt_after": ["nothing"]}),
+    ("extra is 'maybe'", {"extra": "maybe"}),
+    ("checkpointer=5 cannot save", {"checkpointer": 5}),
+    ("cache=4 cannot keep", {"cache": 4}),
+    ("store=3", {"store": 3}),
+    ("has no such key", {"tools": [needs]}),
+    ("a key '__goto__', a name that is reserved", {"state_schema": Reserved}),
+    ("mean different things by the state's key 'k'", {"middleware": [CountsAsNumber(), CountsAsText()]}),
+    ("done=7", {"done": 7}),
+    ("name=''", {"name": ""}),
+]
+
+
+@pytest.mark.parametrize("build", [create_agent, create_react_agent])
+def test_what_is_wrong_with_the_graph_stands_in_the_same_error(build: Any) -> None:
+    """All of it at once, and each by itself; the parts that are well are judged beside those that are not."""
+    given = {name: value for _, part in LATE for name, value in part.items()}
+    with pytest.raises(InvalidInput) as caught:
+        build("nonsense", **{"tools": [], **given})
+    for said, _ in LATE:
+        assert said in str(caught.value), said
+    assert "No provider is known for the model 'nonsense'" in str(caught.value)
+    assert str(caught.value).count("\n- ") == len(LATE) + 1
+
+
+@pytest.mark.parametrize(("said", "part"), LATE, ids=[next(iter(part)) for _, part in LATE])
+def test_what_is_wrong_with_the_graph_is_told_beside_the_model(said: str, part: dict[str, Any]) -> None:
+    for model, count in ((FakeChatModel(["hi"]), 0), ("nonsense", 2)):
+        with pytest.raises(RunwellError) as caught:
+            create_agent(model, **{"tools": [], **part})
+        assert said in str(caught.value)
+        assert str(caught.value).count("\n- ") == count
+
+
+def test_annotations_that_cannot_be_read_and_pauses_that_nothing_saves_are_told_too() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        create_agent("nonsense", [needs], state_schema=Unread, checkpointer=False, approvals="all")
+    for said in ("'Nowhere' is not defined", "calls of needs wait for approval", "has no such key", "nonsense"):
+        assert said in str(caught.value)
 
 
 def test_an_error_about_a_constructor_names_all_its_arguments_and_no_secret() -> None:

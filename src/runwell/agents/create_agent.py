@@ -99,8 +99,13 @@ def create_agent(
     wrong.
     """
     problems = Problems()
-    for error in _wrong_kinds(locals()):
+    wrong = dict(_wrong_kinds(locals()))
+    for error in wrong.values():
         problems.add(error)
+    # what is of the wrong kind has been said: what follows is judged without it
+    budget, limits = (None if "budget" in wrong else budget), (None if "limits" in wrong else limits)
+    state_schema = None if "state_schema" in wrong else state_schema
+    tools = () if "tools" in wrong else tools
     chat = problems.of(partial(_model, model))
     hooks: list[AgentMiddleware] = problems.of(partial(_middleware, middleware), [])
     given = [*(tool for hook in hooks for tool in problems.of(partial(_tools_of, hook), [])), *_listed(tools)]
@@ -140,42 +145,43 @@ def create_agent(
         system = SystemMessage(system_prompt)
     elif callable(system_prompt):
         system = callee(system_prompt, cheap=True)
-    problems.settle(name)
+    called = name if "name" not in wrong else "agent"
+    bounds = limits or AgentLimits()
     setup = Setup(
-        name=name,
+        name=called,
         model=chat,
         tools=found,
         system=system,
         middleware=tuple(hooks),
         response_format=strategy,
         budget=budget or Budget(),
-        limits=limits or AgentLimits(),
+        limits=bounds,
         on_tool_error=on_tool_error,
-        done=callee(done, cheap=True) if done is not None else None,
-        reader=_reader(found, limits or AgentLimits()),
+        done=callee(done, cheap=True) if done is not None and "done" not in wrong else None,
+        reader=problems.of(partial(_reader, found, bounds)),
     )
-    keys = _keys(setup, state_schema)
-    check_state_fields(setup.local.values(), keys)
-    graph = _graph(setup, keys, context_schema)
+    keys = _keys(setup, state_schema, problems)
+    problems.of(partial(check_state_fields, setup.local.values(), keys))
     pauses = tuple(reason for each in hooks if (reason := each.pauses()))
-    if checkpointer is False and pauses:
-        raise NoCheckpointer(
-            f"{name!r} may pause ({'; '.join(pauses)}), and checkpointer=False means that nothing can save the pause.",
-            hint="Give it a checkpointer, or leave the argument out to use the one of a graph around it.",
-        )
     kept = tuple(reason for each in hooks if (reason := each.needs_checkpointer()))
-    if checkpointer is False and kept:
-        raise _unsaved(name, kept)
-    agent: CompiledAgent = graph.compile(  # type: ignore[assignment]  # an AgentGraph makes one
-        checkpointer,
-        store=store,
-        interrupt_before=interrupt_before,
-        interrupt_after=interrupt_after,
-        name=name,
-        debug=debug,
-        extra=extra,
-        cache=cache,
+    if checkpointer is False:
+        if pauses:
+            problems.add(_unpausing(called, pauses))
+        if kept:
+            problems.add(_unsaved(called, kept))
+    agent: Any = problems.of(
+        lambda: _graph(setup, keys, None if "context_schema" in wrong else context_schema).compile(
+            checkpointer,
+            store=None if "store" in wrong else store,
+            interrupt_before=() if "interrupt_before" in wrong else interrupt_before,
+            interrupt_after=() if "interrupt_after" in wrong else interrupt_after,
+            name=called,
+            debug=debug,
+            extra=extra,
+            cache=cache,
+        )
     )
+    problems.settle(name)
     agent.setup = setup
     agent.replaces_tools = replace_tools
     agent.pauses = pauses
@@ -193,7 +199,7 @@ def create_agent(
     agent.on_input = _on_input(setup, kept, [key for key, hint in keys.items() if mark_of(hint).run])
     if strategy is not None:
         agent.types = _shapes(strategy)
-    return agent
+    return agent  # type: ignore[no-any-return]  # an AgentGraph makes one
 
 
 def _reader(found: Mapping[str, Any], limits: AgentLimits) -> Any:
@@ -208,29 +214,32 @@ def _reader(found: Mapping[str, Any], limits: AgentLimits) -> Any:
     return artifact_reader(limits.max_tool_media_bytes)
 
 
-def _wrong_kinds(given: Mapping[str, Any]) -> Iterator[InvalidInput]:
-    """The arguments that are of the wrong kind."""
+def _wrong_kinds(given: Mapping[str, Any]) -> Iterator[tuple[str, InvalidInput]]:
+    """The arguments that are of the wrong kind, and what is wrong."""
 
-    def wrong(name: str, hint: str) -> InvalidInput:
-        return InvalidInput(f"{name}={given[name]!r:.100}.", hint=hint)
+    def wrong(name: str, hint: str) -> tuple[str, InvalidInput]:
+        return name, InvalidInput(f"{name}={given[name]!r:.100}.", hint=hint)
 
     for name, of in (("tools", "tools"), ("interrupt_before", "names"), ("interrupt_after", "names")):
         value = given[name]
         if value is not None and value not in ("*", "All") and not _is_list(value):
-            yield InvalidInput(f"{name}={value!r:.100} is not a list.", hint=f"Pass a list of {of}: {name}=[...].")
+            problem = InvalidInput(f"{name}={value!r:.100} is not a list.", hint=f"Pass a list of {of}: {name}=[...].")
+            yield name, problem
     for name, kind, hint in (
         ("budget", Budget, "a Budget"),
         ("limits", AgentLimits, "AgentLimits"),
     ):
         if given[name] is not None and not isinstance(given[name], kind):
-            yield InvalidInput(f"{name}={given[name]!r:.100} is not {hint}.", hint=f"Pass {kind.__name__}(...).")
+            problem = InvalidInput(f"{name}={given[name]!r:.100} is not {hint}.", hint=f"Pass {kind.__name__}(...).")
+            yield name, problem
     if given["on_tool_error"] not in ("default", "message", "raise") and not callable(given["on_tool_error"]):
         yield wrong("on_tool_error", 'It is "default", "message", "raise" or a function.')
     if given["state_schema"] is not None and not is_typeddict(given["state_schema"]):
-        yield InvalidInput(
+        problem = InvalidInput(
             f"state_schema={given['state_schema']!r:.100} is not a TypedDict.",
             hint="Derive it: class MyState(AgentState): user_id: str",
         )
+        yield "state_schema", problem
     if given["context_schema"] is not None and not isinstance(given["context_schema"], type):
         yield wrong("context_schema", "Pass a class: a dataclass, a TypedDict or a pydantic model.")
     system = given["system_prompt"]
@@ -421,30 +430,49 @@ def _hints(schema: type) -> dict[str, Any]:
     return get_type_hints(schema, include_extras=True)
 
 
+def _read(schema: type) -> dict[str, Any]:
+    try:
+        return _hints(schema)
+    except (NameError, TypeError) as error:
+        raise InvalidInput(
+            f"{schema.__qualname__} has an annotation that cannot be read: {error}.",
+            hint="Define or import the name where the schema is defined, at module level.",
+        ) from error
+
+
 def _plain(hint: Any) -> Any:
     """An annotation without the word whether the key must be there."""
     return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
 
 
-def _keys(setup: Setup, state_schema: type | None) -> dict[str, Any]:
+def _keys(setup: Setup, state_schema: type | None, problems: Problems) -> dict[str, Any]:
     """The state's keys with their annotations: the agent's own, the middlewares', the caller's."""
     keys: dict[str, Any] = {}
     origin: dict[str, tuple[type, Any]] = {}
     for schema in (AgentState, *(each.state_schema for each in setup.middleware), state_schema):
         if schema is None:
             continue
-        for key, hint in _hints(schema).items():
+        for key, hint in problems.of(partial(_read, schema), {}).items():
             first = origin.setdefault(key, (schema, hint))
             if _plain(hint) != _plain(first[1]) and first[0] is not AgentState:
-                raise InvalidInput(
-                    f"{first[0].__qualname__} and {schema.__qualname__} mean different things by the state's key "
-                    f"{key!r}: {first[1]!r:.100} and {hint!r:.100}.",
-                    hint="Rename it in one of them, or declare it alike.",
+                problems.add(
+                    InvalidInput(
+                        f"{first[0].__qualname__} and {schema.__qualname__} mean different things by the state's key "
+                        f"{key!r}: {first[1]!r:.100} and {hint!r:.100}.",
+                        hint="Rename it in one of them, or declare it alike.",
+                    )
                 )
             keys[key] = hint
     for name in PRIVATE:
         keys.pop(name, None)
     return keys
+
+
+def _unpausing(name: str, pauses: Sequence[str]) -> NoCheckpointer:
+    return NoCheckpointer(
+        f"{name!r} may pause ({'; '.join(pauses)}), and checkpointer=False means that nothing can save the pause.",
+        hint="Give it a checkpointer, or leave the argument out to use the one of a graph around it.",
+    )
 
 
 def _unsaved(name: str, kept: Sequence[str]) -> NoCheckpointer:

@@ -43,5 +43,12 @@ class Problems:
             raise first
         kinds = {type(each) for each in self._found}
         kind = kinds.pop() if len(kinds) == 1 and type(first).__init__ is RunwellError.__init__ else InvalidInput
-        lines = "".join(f"\n- {each.message}{f' {each.hint}' if each.hint else ''}" for each in self._found)
+        said = [line for each in self._found for line in _lines_of(each)]
+        lines = "".join(f"\n- {line}" for line in said)
         raise kind(f"Agent {name!r} cannot be built:{lines}", hint="Correct each of these.") from first
+
+
+def _lines_of(error: RunwellError) -> list[str]:
+    """What an error says, as one line, or as one for each thing it lists."""
+    listed: tuple[str, ...] = getattr(error, "problems", ())
+    return list(listed) or [f"{error.message}{f' {error.hint}' if error.hint else ''}"]

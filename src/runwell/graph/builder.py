@@ -10,6 +10,7 @@ from runwell.effects import Callee
 from runwell.errors import GraphError, nearest
 from runwell.graph.checking import RESERVED, problems_of
 from runwell.graph.node import Branch, Handler, Node, state_annotation
+from runwell.graph.node_cache import checked_cache
 from runwell.graph.plan import Blueprint, Join
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.schema import ContextT, InputT, OutputT, StateSchema, StateT
@@ -241,6 +242,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         instead of refusing them. `debug` refuses, in runs that are saved, whatever a node changed in place and did not
         return, nested values too; else that is told by a value's length alone.
         """
+        from runwell.graph.compiled import checked_saver
+
         problems = problems_of(self)
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)
         if extra not in ("forbid", "ignore"):
@@ -250,6 +253,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             problems.append(f"name is {given!r:.200}; it is text")
         if store is not None and not any(callable(getattr(store, method, None)) for method in ("batch", "abatch")):
             problems.append(f"store is {store!r:.200}; pass a store such as InMemoryStore() or SqliteStore(path)")
+        for check, given in ((checked_saver, checkpointer), (checked_cache, cache)):
+            try:
+                check(given)
+            except GraphError as error:
+                problems.append(f"{error.message} {error.hint}")
         if problems:
             raise GraphError(
                 f"The graph {name!r} cannot be compiled:", problems=problems, hint="Correct each of these."

@@ -176,13 +176,13 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.default_concurrency: int | None = None
         self.stop_on_error = False
         """Whether a step's tasks are stopped when one of them fails, where that is possible."""
-        self.checkpointer = _saver(checkpointer)
+        self.checkpointer = checked_saver(checkpointer)
 
     def with_checkpointer(self, checkpointer: Any) -> CompiledStateGraph:
         """The same graph, saved by `checkpointer` and by nothing else. This one stays as it is."""
         changed = copy(self)
         changed.__dict__.pop("saver_calls", None)  # made from the other one, if it has run
-        changed.checkpointer = _saver(checkpointer)
+        changed.checkpointer = checked_saver(checkpointer)
         return changed
 
     def with_config(self, config: Config = None, **kwargs: Any) -> BoundStateGraph:
@@ -721,7 +721,8 @@ def _nothing(state: Any) -> None:
     """What START changes in the state."""
 
 
-def _saver(given: Any) -> Any:
+def checked_saver(given: Any) -> Any:
+    """What a graph saves with, as it asks for it; GraphError if it cannot."""
     if isinstance(given, type):
         raise GraphError(f"checkpointer is the class {given.__name__!r}.", hint=f"Pass one: {given.__name__}(...).")
     if not hasattr(given, "commit") and (hasattr(given, "get_tuple") or hasattr(given, "aget_tuple")):
