@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -9,8 +10,9 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from runwell.errors import InvalidInput
-from runwell.graph import START, Command, GraphOutput, MessagesState, Send, StateGraph, interrupt
+from runwell.graph import START, Command, GraphOutput, MessagesState, Send, StateGraph, entrypoint, interrupt
 from runwell.messages import AIMessage, HumanMessage
+from runwell.observe import BaseCallbackHandler
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
 
@@ -217,3 +219,75 @@ def test_messages_name_the_node_and_carry_the_tags_of_the_model(run: Any) -> Non
     assert {(where["langgraph_node"], where["langgraph_step"], tuple(where["tags"])) for _, where in items} == {
         ("teller", 1, ("joke",))
     }
+
+
+# -- who watches nested graphs
+
+
+class Words(TypedDict):
+    said: str
+
+
+def nested_graphs() -> Any:
+    """A graph as a node, in a graph as a node; and a workflow as a node."""
+    say = StateGraph(Words).add_node("say", lambda state: {"said": state["said"] + "!"}).add_edge(START, "say")
+    inner = say.compile(name="inner")
+    middle = StateGraph(Words).add_node("deep", inner).add_edge(START, "deep").compile(name="middle")
+
+    @entrypoint()
+    def flow(state: Any) -> Any:
+        return {"said": state["said"] + "?"}
+
+    graph = StateGraph(Words).add_node("sub", middle).add_node("work", flow)
+    return graph.add_edge(START, "sub").add_edge("sub", "work").compile(name="outer")
+
+
+def test_a_nested_graph_has_events_of_its_own_with_its_name_and_the_runs_around_it() -> None:
+    told: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    chunks: dict[str, list[Any]] = {}
+
+    async def read() -> None:
+        async for event in nested_graphs().astream_events({"said": "go"}):
+            names[event["run_id"]] = event["name"]
+            path = [*(names[each] for each in event["parent_ids"]), event["name"]]
+            paths.setdefault(event["run_id"], path)
+            told.setdefault("/".join(path), []).append(event["event"])
+            if event["event"] == "on_chain_stream":
+                chunks.setdefault("/".join(path), []).append(event["data"]["chunk"])
+
+    asyncio.run(read())
+    once = ["on_chain_start", "on_chain_stream", "on_chain_end"]
+    assert told == {
+        "outer": ["on_chain_start", "on_chain_stream", "on_chain_stream", "on_chain_end"],
+        "outer/sub": once,
+        "outer/sub/middle": once,
+        "outer/sub/middle/deep": once,
+        "outer/sub/middle/deep/inner": once,
+        "outer/sub/middle/deep/inner/say": once,
+        "outer/work": once,
+        "outer/work/flow": once,
+        "outer/work/flow/flow": once,
+    }
+    assert chunks["outer"] == [{"sub": {"said": "go!"}}, {"work": {"said": "go!?"}}]
+    assert chunks["outer/sub/middle/deep/inner"] == [{"say": {"said": "go!"}}]
+    assert chunks["outer/sub/middle/deep/inner/say"] == [{"said": "go!"}]
+
+
+def test_handlers_see_nested_graphs_too(run: Any) -> None:
+    class Names(BaseCallbackHandler):
+        def __init__(self) -> None:
+            self.began: list[str] = []
+            self.ended: list[str] = []
+
+        def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
+            self.began.append(kwargs["name"])
+
+        def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
+            self.ended.append(str(outputs.get("said")))
+
+    seen = Names()
+    run.invoke(nested_graphs(), {"said": "go"}, {"callbacks": [seen]})
+    assert seen.began == ["outer", "sub", "middle", "deep", "inner", "say", "work", "flow", "flow"]
+    assert seen.ended == ["go!"] * 5 + ["go!?"] * 4

@@ -489,8 +489,16 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         known = self.input_schema.channels
         if isinstance(given, Mapping):
             given = {name: value for name, value in given.items() if name in known}
-        result = await run.flow(given)
+        result = await self._told(run, given)
         return changed_only(channels, given if isinstance(given, Mapping) else {}, result)
+
+    async def _told(self, run: Run, given: Any) -> Any:
+        """The flow of a run as a node, a run of its own for those who watch."""
+        observed = open_run("graph", self, given)
+        if observed is None:
+            return await run.flow(given)
+        with observed:
+            return observed.end(await run.flow(given))
 
     def _within(self, outer: Run, scope: TaskScope) -> Run:
         """A run as a node of another graph's."""

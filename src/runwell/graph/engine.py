@@ -36,7 +36,8 @@ from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
 from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
 from runwell.observe.context import CURRENT
-from runwell.observe.run import open_run
+from runwell.observe.events import Chunk
+from runwell.observe.run import open_run, tell
 from runwell.ports.command import Command, Interrupt
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScope
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
@@ -347,13 +348,19 @@ class Run(Keeping, Routing):
         run_node = self.attempt if not node.guarded else partial(guarded, self)
         config: Any = {"metadata": node.metadata} if node.metadata else None
         given = planned.arg if planned.sent else self.graph.watched_of(self.values)
+        around = CURRENT.get()
         observed = open_run("node", node.name, given, config)
         if observed is None:
             return await settled(scope, run_node(node, planned, runtime, scope))
         with observed:
             writes = await settled(scope, run_node(node, planned, runtime, scope))
-            observed.end(self.graph.update_of(writes))
-            return writes
+            update = self.graph.update_of(writes)
+            if observed.context.wants_chunks and update is not None:
+                observed.token(update)
+            observed.end(update)
+        if around is not None and around.wants_chunks and update is not None:
+            tell(around, Chunk(around, {node.name: update}))  # the graph's own piece
+        return writes
 
     async def _tell(self, node: Node, scope: TaskScope, writes: list[Write]) -> None:
         """Stream what a task gave."""

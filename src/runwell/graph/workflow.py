@@ -136,7 +136,7 @@ class Entrypoint(CompiledStateGraph):
         run = self._within(outer, scope)
         if given is outer.values:
             given = outer.view(outer.graph.schema, given)
-        return node_writes(outer.graph, scope.node, await run.flow(given))
+        return node_writes(outer.graph, scope.node, await self._told(run, given))
 
     # -- what a caller sees of the state
 
