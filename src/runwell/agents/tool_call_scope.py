@@ -32,14 +32,27 @@ async def apart(around: TaskScope, call_id: str, runtime: Runtime[Any], work: Co
     made = await work
     if scope.pause is not None:
         raise scope.pause
+    if scope.pushed:
+        around.records[f"{around.prefix}{_mark(call_id)}/pushed"] = [list(each) for each in scope.pushed]
+        _push(around, call_id)
     return made
+
+
+def _push(around: TaskScope, call_id: str) -> None:
+    """What a call said by `push_message` goes into the state with the task's update."""
+    pushed = around.records.get(f"{around.prefix}{_mark(call_id)}/pushed", ())
+    if pushed:
+        around.pushed = [*(around.pushed or ()), *((key, message) for key, message in pushed)]
 
 
 def kept(around: TaskScope | None, call_id: str) -> list[ToolMessage] | None:
     """The answer to a call that was made before the task paused or failed."""
     if around is None:
         return None
-    return around.records.get(f"{around.prefix}{_mark(call_id)}/result")
+    found: list[ToolMessage] | None = around.records.get(f"{around.prefix}{_mark(call_id)}/result")
+    if found is not None:
+        _push(around, call_id)
+    return found
 
 
 def keep(around: TaskScope | None, call_id: str, made: Any) -> None:

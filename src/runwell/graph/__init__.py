@@ -24,6 +24,7 @@ from runwell.graph.interrupts import interrupt, record
 from runwell.graph.managed import IsLastStep, RemainingSteps
 from runwell.graph.messages_state import MessagesState
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
+from runwell.graph.pushing import push_message
 from runwell.graph.snapshot import PregelTask, StateSnapshot
 from runwell.graph.streaming import INTERRUPT, STOPPED, TAG_NOSTREAM, GraphOutput, StreamMode, StreamPart
 from runwell.graph.thread import StateUpdate
@@ -82,6 +83,7 @@ __all__ = [
     "get_store",
     "get_stream_writer",
     "interrupt",
+    "push_message",
     "record",
     "task",
 ]

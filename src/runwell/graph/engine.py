@@ -28,6 +28,7 @@ from runwell.graph.nesting import leave
 from runwell.graph.node import Node
 from runwell.graph.opening import open_thread
 from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tasks, put_off
+from runwell.graph.pushing import handed_over
 from runwell.graph.recorded import contents_of
 from runwell.graph.routes import Routing
 from runwell.graph.run_state import NOTHING
@@ -405,6 +406,8 @@ class Run(Keeping, Routing):
             writes = list(result.items())
         else:
             writes = node_writes(self.graph, node.name, result, Seen(state, self.values))
+        if scope.pushed is not None:
+            writes = handed_over(scope, writes)
         if node.branches and (seen := self.seen_after(node, writes)) is not None:
             await self.ask(node.name, node.branches, seen, runtime, writes)
         return writes

@@ -40,7 +40,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
     except Exception as error:
         if node.handler is None:
             raise
-        scope.calls = None
+        scope.calls = scope.pushed = None
         return await _handled(run, node, planned, runtime, error)
     if key is not None and node.cache is not None and run.cache is not None and not scope.asked:
         # what a person answered is an answer to this run's question alone
@@ -70,7 +70,7 @@ async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime
             await Sleep(wait)
             attempt += 1
             scope.asked = scope.children = 0
-            scope.pause = scope.calls = None
+            scope.pause = scope.calls = scope.pushed = None
             runtime.execution_info.attempt = attempt
 
 

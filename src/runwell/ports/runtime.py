@@ -166,7 +166,7 @@ class TaskScope:
     adds is kept with its pause or failure. `run` is the engine's run, `children` how many graphs the task has called,
     `pause` the pause that was asked for, which holds even if the node's code swallows it. `calls` are the `@task`s it
     has called; the scope of such a task is `inside` that of its caller, shares its records and keeps its own under
-    `prefix`.
+    `prefix`. `pushed` are messages that its code said before it ended, each with the key of the state it goes to.
     """
 
     asked = 0
@@ -175,6 +175,7 @@ class TaskScope:
     inside: TaskScope | None = None
     pause: BaseException | None = None
     prefix = ""
+    pushed: list[tuple[str, Any]] | None = None
 
     def __init__(
         self,
