@@ -37,12 +37,15 @@ class Completing(BaseChatModel):
     def _generate_text(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        return self._result(self.llm._generate([messages[0].text], stop=stop, run_manager=run_manager, **kwargs))
+        prompts = [message.text for message in messages]
+        return self._result(self.llm._generate(prompts, stop=stop, run_manager=run_manager, **kwargs), len(prompts))
 
     async def _agenerate_text(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        return self._result(await self.llm._agenerate([messages[0].text], stop=stop, run_manager=run_manager, **kwargs))
+        prompts = [message.text for message in messages]
+        result = await self.llm._agenerate(prompts, stop=stop, run_manager=run_manager, **kwargs)
+        return self._result(result, len(prompts))
 
     def _stream_text(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
@@ -56,20 +59,26 @@ class Completing(BaseChatModel):
         async for piece in self.llm._astream(messages[0].text, stop=stop, run_manager=run_manager, **kwargs):
             yield self._piece(piece)
 
-    def _result(self, result: Any) -> ChatResult:
-        if not isinstance(result, LLMResult) or not result.generations or not result.generations[0]:
+    def _result(self, result: Any, asked: int) -> ChatResult:
+        """The answer to one prompt; to several, a message with a block for each."""
+        if not isinstance(result, LLMResult) or len(result.generations) < asked or not all(result.generations):
             raise UsageError(
                 f"{type(self.llm).__name__} gave {result!r:.200}.",
                 hint="`_generate` returns LLMResult([[Generation(text=...)]]); for one text, write `LLM._call`.",
             )
-        first = result.generations[0][0]
-        if not isinstance(first.text, str):
-            raise UsageError(f"{type(self.llm).__name__} gave {first.text!r:.200}, which is no text.")
-        return ChatResult([ChatGeneration(AIMessage(first.text), first.generation_info)])
+        firsts = [each[0] for each in result.generations[:asked]]
+        for first in firsts:
+            if not isinstance(first.text, str):
+                raise UsageError(f"{type(self.llm).__name__} gave {first.text!r:.200}, which is no text.")
+        content: Any = firsts[0].text if asked == 1 else [{"type": "text", "text": first.text} for first in firsts]
+        usage = (result.llm_output or {}).get("usage_metadata")
+        return ChatResult([ChatGeneration(AIMessage(content, usage_metadata=usage), firsts[0].generation_info)])
 
     def _piece(self, piece: Any) -> ChatGenerationChunk:
         if not isinstance(piece, GenerationChunk):
             raise UsageError(
                 f"{type(self.llm).__name__} gave {piece!r:.200}.", hint="`_stream` yields GenerationChunk(text=...)."
             )
-        return ChatGenerationChunk(AIMessageChunk(piece.text), piece.generation_info)
+        about = dict(piece.generation_info or {})
+        usage = about.pop("usage_metadata", None)
+        return ChatGenerationChunk(AIMessageChunk(piece.text, usage_metadata=usage), about or None)

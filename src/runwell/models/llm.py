@@ -195,7 +195,7 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
             f"{type(self).__name__} got {input!r:.200}.", hint="Pass a text, a prompt value, or a list of messages."
         )
 
-    def _open(self, prompt: str, config: Mapping[str, Any] | None) -> tuple[Run | None, Completing]:
+    def _open(self, prompt: str | list[str], config: Mapping[str, Any] | None) -> tuple[Run | None, Completing]:
         if self.tags or self.metadata or self.callbacks:
             from runwell.runnables.config import merge_configs
 

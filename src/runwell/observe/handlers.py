@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from uuid import UUID
 
 from runwell.observe import events
-from runwell.observe.llm_result import as_llm_result, transcript
+from runwell.observe.llm_result import as_llm_result, prompts_of
 
 __all__ = ["AsyncCallbackHandler", "BaseCallbackHandler", "Handler"]
 
@@ -285,7 +285,7 @@ def _start(handler: BaseCallbackHandler, event: events.RunStarted) -> Any:
     if run.kind == "chat_model" and not handler.ignore_chat_model and handler._overrides("on_chat_model_start"):
         return handler.on_chat_model_start(serialized, [event.inputs], **about)
     if handler._overrides("on_llm_start"):
-        return handler.on_llm_start(serialized, [transcript(event.inputs)], **about)
+        return handler.on_llm_start(serialized, prompts_of(event.inputs), **about)
     return None
 
 

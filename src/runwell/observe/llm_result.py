@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["LLMResult", "answer_of", "as_llm_result", "transcript"]
+__all__ = ["LLMResult", "answer_of", "as_llm_result", "prompts_of", "transcript"]
 
 
 class _Generation:
@@ -39,7 +39,18 @@ def as_llm_result(outputs: Any) -> LLMResult:
     generations = getattr(outputs, "generations", None)
     if generations is not None:
         return LLMResult([list(generations)], getattr(outputs, "llm_output", None))
+    if _are_texts(outputs):
+        return LLMResult([[_Generation(text)] for text in outputs], None)
     return LLMResult([[_Generation(outputs)]], None)
+
+
+def prompts_of(inputs: Any) -> list[str]:
+    """A model's input as prompts: several where it was given several, otherwise one text."""
+    return list(inputs) if _are_texts(inputs) else [transcript(inputs)]
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
 
 
 def answer_of(outputs: Any) -> Any:

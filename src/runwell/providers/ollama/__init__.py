@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.providers.ollama.chat import ChatOllama
     from runwell.providers.ollama.embeddings import OllamaEmbeddings
+    from runwell.providers.ollama.llm import OllamaLLM
 
 _HOME = {
     "ChatOllama": "runwell.providers.ollama.chat",
     "OllamaEmbeddings": "runwell.providers.ollama.embeddings",
+    "OllamaLLM": "runwell.providers.ollama.llm",
 }
 
-__all__ = ["ChatOllama", "OllamaEmbeddings"]
+__all__ = ["ChatOllama", "OllamaEmbeddings", "OllamaLLM"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from runwell.providers.ollama.clients import OllamaClients
 from runwell.providers.ollama.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.vendor_model import VendorModel
 
-__all__ = ["ChatOllama"]
+__all__ = ["ChatOllama", "Reader"]
 
 _OPTIONS = (
     "temperature",
@@ -108,6 +108,7 @@ class ChatOllama(VendorModel):
     tells_cached: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"
 
+    path: ClassVar[str] = "/api/chat"
     sdk: ClassVar[str] = "ollama"
     extra: ClassVar[str] = "ollama"
     default_base_url: ClassVar[str] = "http://127.0.0.1:11434"
@@ -166,15 +167,15 @@ class ChatOllama(VendorModel):
 
     def _post(self, client: Any, request: Any) -> Any:
         body, sending = request
-        return client.post("/api/chat", json=body, **sending)
+        return client.post(self.path, json=body, **sending)
 
     async def _apost(self, client: Any, request: Any) -> Any:
         body, sending = request
-        return await client.post("/api/chat", json=body, **sending)
+        return await client.post(self.path, json=body, **sending)
 
     def _begin(self, client: Any, request: Any) -> Any:
         body, sending = request
-        response = client.send(client.build_request("POST", "/api/chat", json=body, **sending), stream=True)
+        response = client.send(client.build_request("POST", self.path, json=body, **sending), stream=True)
         if response.status_code >= 400:
             response.read()
             response.close()
@@ -183,7 +184,7 @@ class ChatOllama(VendorModel):
 
     async def _abegin(self, client: Any, request: Any) -> Any:
         body, sending = request
-        response = await client.send(client.build_request("POST", "/api/chat", json=body, **sending), stream=True)
+        response = await client.send(client.build_request("POST", self.path, json=body, **sending), stream=True)
         if response.status_code >= 400:
             await response.aread()
             await response.aclose()
@@ -199,14 +200,19 @@ class ChatOllama(VendorModel):
             said = answer.json()
         except ValueError as error:
             raise self._unreadable(f"{answer.text[:200]!r}", error) from None
+        said = self._said(said)
         if not isinstance(said, dict) or not isinstance(said.get("message"), dict):
             raise self._unreadable(f"{answer.text[:200]!r}", ValueError("no message"))
         message = message_from_wire(said)
         message.response_metadata = metadata_from_wire(said, called=bool(message.tool_calls))
         return ChatResult([ChatGeneration(message)], {"model_name": said.get("model")})
 
+    def _said(self, answer: Any) -> Any:
+        """An answer as the chat API writes it."""
+        return answer
+
     def _reader(self, request: Any) -> Any:
-        return _Reader(self)
+        return Reader(self)
 
     def _refused(self, response: Any) -> Exception:
         try:
@@ -235,7 +241,7 @@ class ChatOllama(VendorModel):
         return error
 
 
-class _Reader(ChunkReader):
+class Reader(ChunkReader):
     """Raises the error that a line in the middle of a stream tells."""
 
     __slots__ = ("_model",)

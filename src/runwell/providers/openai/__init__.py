@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from runwell.providers.openai.azure import AzureChatOpenAI
     from runwell.providers.openai.azure_embeddings import AzureOpenAIEmbeddings
     from runwell.providers.openai.chat import ChatOpenAI
+    from runwell.providers.openai.completions import AzureOpenAI, OpenAI
     from runwell.providers.openai.embeddings import OpenAIEmbeddings
     from runwell.providers.openai.like import (
         ChatDeepSeek,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AzureChatOpenAI": "runwell.providers.openai.azure",
+    "AzureOpenAI": "runwell.providers.openai.completions",
     "AzureOpenAIEmbeddings": "runwell.providers.openai.azure_embeddings",
     "ChatDeepSeek": "runwell.providers.openai.like",
     "ChatFireworks": "runwell.providers.openai.like",
@@ -34,11 +36,13 @@ _HOME = {
     "ChatTogether": "runwell.providers.openai.like",
     "ChatVLLM": "runwell.providers.openai.like",
     "ChatXAI": "runwell.providers.openai.like",
+    "OpenAI": "runwell.providers.openai.completions",
     "OpenAIEmbeddings": "runwell.providers.openai.embeddings",
 }
 
 __all__ = [
     "AzureChatOpenAI",
+    "AzureOpenAI",
     "AzureOpenAIEmbeddings",
     "ChatDeepSeek",
     "ChatFireworks",
@@ -50,6 +54,7 @@ __all__ = [
     "ChatTogether",
     "ChatVLLM",
     "ChatXAI",
+    "OpenAI",
     "OpenAIEmbeddings",
 ]
 

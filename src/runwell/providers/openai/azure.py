@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import SecretStr
 
@@ -13,7 +13,12 @@ from runwell.providers.clients import Clients
 from runwell.providers.openai.chat import ChatOpenAI
 from runwell.providers.openai.clients import OpenAIClients, client_settings, direct
 
-__all__ = ["AzureChatOpenAI"]
+if TYPE_CHECKING:
+    from runwell.providers.vendor_model import VendorModel as _Adapter
+else:  # what it is mixed into is one
+    _Adapter = object
+
+__all__ = ["AzureChatOpenAI", "AzureClients", "AzureResource"]
 
 
 class AzureClients(OpenAIClients):
@@ -45,46 +50,21 @@ def _settings(model: Any, *, aio: bool) -> dict[str, Any]:
     return settings
 
 
-class AzureChatOpenAI(ChatOpenAI):
-    """A model that is deployed in a resource of Azure's.
+class AzureResource(_Adapter):
+    """For adapters: where a resource of Azure's is, which deployment is asked, and who pays."""
 
-    `azure_endpoint` is the resource's address (`https://NAME.openai.azure.com`); "env" reads AZURE_OPENAI_ENDPOINT.
-    `azure_deployment` is the deployment's name, `model` that of the model in it, whose profile holds; with one of them
-    it stands for both. Without `api_version` requests go to the API that has none (`/openai/v1`), with one to the
-    deployment's address in that version; "env" reads OPENAI_API_VERSION. `base_url` replaces the endpoint with a whole
-    base URL.
+    model: str
+    azure_endpoint: str | None
+    azure_deployment: str | None
+    api_version: str | None
+    azure_ad_token: Any
+    azure_ad_token_provider: Any
 
-    One of `api_key`, `azure_ad_token` and `azure_ad_token_provider`, a function of either colour that gives a token,
-    says who pays; without any AZURE_OPENAI_API_KEY is read, then AZURE_OPENAI_AD_TOKEN. All else as for `ChatOpenAI`.
-    What Azure's filters found is in `response_metadata` as `prompt_filter_results` and `content_filter_results`.
-    """
-
-    model: str = ""
-    azure_endpoint: str | None = None
-    azure_deployment: str | None = None
-    api_version: str | None = None
-    azure_ad_token: Any = None
-    azure_ad_token_provider: Any = None
-
-    provider: ClassVar[str] = "azure_openai"
-    _aliases: ClassVar[dict[str, str]] = {
-        **ChatOpenAI._aliases,
+    azure_aliases: ClassVar[dict[str, str]] = {
         "deployment_name": "azure_deployment",
         "openai_api_version": "api_version",
         "azure_ad_async_token_provider": "azure_ad_token_provider",
     }
-    _not_here: ClassVar[Mapping[str, str]] = {
-        "openai_api_type": "leave it out; azure_ad_token= or azure_ad_token_provider= where Entra ID pays.",
-        "model_version": "model=: the model behind the deployment, which prices and profile are looked up by.",
-        "validate_base_url": "leave it out; azure_endpoint= is the resource's address, base_url= a whole base URL.",
-        "azure_openai_api_key": "api_key=.",
-        "azure_openai_endpoint": "azure_endpoint=.",
-    }
-    default_base_url: ClassVar[str] = ""
-    url_variable: ClassVar[str] = "AZURE_OPENAI_ENDPOINT"
-    key_variable: ClassVar[str] = "AZURE_OPENAI_API_KEY"
-    clients: ClassVar[type[Clients]] = AzureClients
-    known_as: ClassVar[str] = "openai"
 
     def model_post_init(self, context: Any) -> None:
         self.azure_deployment = self.azure_deployment or self.model
@@ -146,9 +126,49 @@ class AzureChatOpenAI(ChatOpenAI):
         return token
 
     @property
-    def _at_openai(self) -> bool:
-        return True
-
-    @property
     def _sent_model(self) -> str:
         return str(self.azure_deployment)
+
+
+class AzureChatOpenAI(AzureResource, ChatOpenAI):
+    """A model that is deployed in a resource of Azure's.
+
+    `azure_endpoint` is the resource's address (`https://NAME.openai.azure.com`); "env" reads AZURE_OPENAI_ENDPOINT.
+    `azure_deployment` is the deployment's name, `model` that of the model in it, whose profile holds; with one of them
+    it stands for both. Without `api_version` requests go to the API that has none (`/openai/v1`), with one to the
+    deployment's address in that version; "env" reads OPENAI_API_VERSION. `base_url` replaces the endpoint with a whole
+    base URL.
+
+    One of `api_key`, `azure_ad_token` and `azure_ad_token_provider`, a function of either colour that gives a token,
+    says who pays; without any AZURE_OPENAI_API_KEY is read, then AZURE_OPENAI_AD_TOKEN. All else as for `ChatOpenAI`.
+    What Azure's filters found is in `response_metadata` as `prompt_filter_results` and `content_filter_results`.
+    """
+
+    model: str = ""
+    azure_endpoint: str | None = None
+    azure_deployment: str | None = None
+    api_version: str | None = None
+    azure_ad_token: Any = None
+    azure_ad_token_provider: Any = None
+
+    provider: ClassVar[str] = "azure_openai"
+    _aliases: ClassVar[dict[str, str]] = {
+        **ChatOpenAI._aliases,
+        **AzureResource.azure_aliases,
+    }
+    _not_here: ClassVar[Mapping[str, str]] = {
+        "openai_api_type": "leave it out; azure_ad_token= or azure_ad_token_provider= where Entra ID pays.",
+        "model_version": "model=: the model behind the deployment, which prices and profile are looked up by.",
+        "validate_base_url": "leave it out; azure_endpoint= is the resource's address, base_url= a whole base URL.",
+        "azure_openai_api_key": "api_key=.",
+        "azure_openai_endpoint": "azure_endpoint=.",
+    }
+    default_base_url: ClassVar[str] = ""
+    url_variable: ClassVar[str] = "AZURE_OPENAI_ENDPOINT"
+    key_variable: ClassVar[str] = "AZURE_OPENAI_API_KEY"
+    clients: ClassVar[type[Clients]] = AzureClients
+    known_as: ClassVar[str] = "openai"
+
+    @property
+    def _at_openai(self) -> bool:
+        return True
