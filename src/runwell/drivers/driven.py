@@ -33,9 +33,9 @@ class Driven(Generator[Any, Any, T]):
 
     __slots__ = ("context", "driver", "effect", "first", "flow", "waits")
 
-    def __init__(self, driver: Any, flow: Flow[T], context: Context | None = None) -> None:
+    def __init__(self, driver: Any, flow: Flow[T] | None, context: Context | None = None) -> None:
         self.driver = driver
-        self.flow = flow
+        self.flow: Any = flow
         self.context = context
         self.effect: Any = None
         self.waits: Any = None
@@ -93,6 +93,11 @@ class Driven(Generator[Any, Any, T]):
     def begun(self, waits_for: Any) -> None:
         """Who awaits it from now on is given first what it waits for already."""
         self.first = waits_for
+
+    @property
+    def waits_already(self) -> bool:
+        """Whether it has begun, and who awaits it has not been given yet what it waits for."""
+        return self.first is not _NOTHING
 
     def cancel(self) -> None:
         """After `begun`: who awaits it was cancelled before. What it waits for is, as asyncio would."""

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from contextvars import Context, copy_context
-from types import coroutine as coroutine_function
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from runwell.drivers.colour import told_apart
@@ -43,96 +42,97 @@ class Hosted:
             self.idle.pop().wake()
 
 
-class Host:
-    """A task that stands by. `context` is that of its task, and of the first code that runs in its name."""
+class Host(Driven[Any]):
+    """A task that stands by, and then the code that it goes on with: what asyncio takes for the task's coroutine.
 
-    __slots__ = ("context", "gate", "over", "task", "work")
+    `context` is that of its task, and of the first code that runs in its name.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.context: Context | None = copy_context()
+    __slots__ = ("gate", "over", "task")
+    cr_running = False
+    cr_suspended = True
+    """As anyio asks, before it cancels a task: one that had not begun would never take it."""
+
+    def __init__(self, driver: Hosted, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(driver, None, copy_context())
         self.gate: asyncio.Future[None] | None = None
         self.over = False
-        self.work: Driven[Any] | None = None
-        standing_by = _stand_by(self)
-        # Taken to where a cancellation reaches it: a task that is cancelled before its first step never takes one.
-        # So it may be no coroutine that a task factory would await; it is a task of ours and not of the user's.
-        standing_by.send(None)
-        self.task: asyncio.Task[Outcome[Any]] = asyncio.Task(standing_by, loop=loop, name=NAME, context=self.context)
-
-    @property
-    def clean(self) -> bool:
-        """Whether other code may run as this task: nobody has cancelled it."""
-        return not (self.over or self.task.done() or self.task.cancelling())
+        # not by `loop.create_task`: it is a task of ours and not of the user's, whose factory may await its coroutine
+        self.task: Any = asyncio.Task(self, loop=loop, name=NAME, context=self.context)
 
     def wake(self) -> None:
-        """Go on with the work; with none, end."""
+        """Go on with what has begun; with nothing, end."""
         self.over = True
         if self.gate is not None and not self.gate.done():
             with suppress(RuntimeError):  # the loop is closed: nothing runs there
                 self.gate.set_result(None)
 
+    # -- as the task's coroutine
 
-async def _stand_by(host: Host) -> Outcome[Any]:
-    was_cancelled = False
-    try:
-        await _once()
-        if not host.over:
-            host.gate = asyncio.get_running_loop().create_future()
-            await host.gate
-    except asyncio.CancelledError:
-        if host.work is None:
-            raise
-        was_cancelled = True
-    work = host.work
-    del host  # it is not needed while the work waits
-    if work is None:
-        return Outcome()
-    if was_cancelled:
-        work.cancel()
-    try:
-        return Outcome(await work)
-    except BaseException as error:
-        return Outcome(error=told_apart(error))
+    def send(self, value: Any) -> Any:
+        if not self.over:
+            self.gate = asyncio.get_running_loop().create_future()
+            return next(self.gate.__await__())
+        if self.flow is None:
+            raise StopIteration(Outcome())
+        return self._go_on(super().send, value)
 
+    def throw(self, error: Any, value: Any = None, trace: Any = None) -> Any:
+        if not self.over or self.flow is None:
+            raise error
+        if self.waits_already:
+            self.cancel()
+            return self.send(None)
+        return self._go_on(super().throw, error)
 
-@coroutine_function
-def _once() -> Generator[None, None, None]:
-    """Give way once."""
-    yield
+    def _go_on(self, step: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return step(value)
+        except StopIteration as stop:
+            outcome: Outcome[Any] = Outcome(stop.value)
+        except BaseException as error:
+            outcome = Outcome(error=told_apart(error))
+        raise StopIteration(outcome)
 
 
 def run_lone(driver: Hosted, flow: Flow[T]) -> list[Outcome[T]] | HandedOver | Coroutine[Any, Any, Any]:
     """Run engine code as a task of its own, under a copy of the context: gives its outcome, alone in a list, or if it
     waits what to await for that."""
-    here = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    here = asyncio.current_task(loop)
     assert here is not None
-    loop, cancels = here.get_loop(), here.cancelling()
-    host = driver.idle.pop() if driver.idle else Host(loop)
-    fresh, host.context = host.context, None
-    work = Driven(driver, flow, fresh if fresh is not None else copy_context())
+    cancels = here.cancelling()
+    host = driver.idle.pop() if driver.idle else Host(driver, loop)
+    task, fresh = host.task, host.context is not None
+    if not fresh:
+        host.context = copy_context()
+    host.flow = flow
     outcome: Outcome[T] | None = None
     _leave_task(loop, here)
-    _enter_task(loop, host.task)
+    _enter_task(loop, task)
     try:
-        work.begun(work.send(None))
+        host.begun(Driven.send(host, None))
     except StopIteration as stop:
         outcome = Outcome(stop.value)
     except BaseException as error:
         outcome = Outcome(error=told_apart(error))
     finally:
-        _leave_task(loop, host.task)
+        _leave_task(loop, task)
         _enter_task(loop, here)
     if outcome is None:
-        if fresh is not None:
-            work.context = None  # it is that of the task
-        host.work = work
+        if fresh:
+            host.context = None  # it is that of the task
         host.wake()
-        return HandedOver(host.task, here, cancels)
-    if host.clean:
-        if driver.idle is None:
-            driver.idle = []
-        driver.idle.append(host)
-    else:  # it cancelled its own task and did not wait: that takes effect as it ends
-        host.wake()
+        host.task = None  # which is not to be kept alive by itself
+        return HandedOver(task, here, cancels)
+    host.flow = host.context = None
+    if host.over or task.done() or task.cancelling():
+        host.wake()  # it cancelled its own task and did not wait: that takes effect as it ends
         outcome = Outcome(error=asyncio.CancelledError())
-    return [passed(outcome)] if here.cancelling() <= cancels else cancelled()
+    elif driver.idle is None:
+        driver.idle = [host]
+    else:
+        driver.idle.append(host)
+    if here.cancelling() > cancels:
+        return cancelled()
+    return [outcome if outcome.error is None else passed(outcome)]
