@@ -84,7 +84,11 @@ if TYPE_CHECKING:
         SystemMessage,
         ToolMessage,
     )
-    from runwell.messages.openai import convert_to_openai_messages
+    from runwell.messages.openai import (
+        convert_to_openai_data_block,
+        convert_to_openai_image_block,
+        convert_to_openai_messages,
+    )
     from runwell.messages.record import from_record, to_record
     from runwell.messages.select import filter_messages, merge_message_runs
     from runwell.messages.transcript import get_buffer_string
@@ -142,6 +146,8 @@ __all__ = [
     "add_usage",
     "convert_to_message",
     "convert_to_messages",
+    "convert_to_openai_data_block",
+    "convert_to_openai_image_block",
     "convert_to_openai_messages",
     "count_tokens_approximately",
     "create_audio_block",
@@ -228,6 +234,8 @@ _HOME = {
     "add_usage": "usage",
     "convert_to_message": "convert",
     "convert_to_messages": "convert",
+    "convert_to_openai_data_block": "openai",
+    "convert_to_openai_image_block": "openai",
     "convert_to_openai_messages": "openai",
     "count_tokens_approximately": "count",
     "create_audio_block": "blocks",

@@ -19,7 +19,7 @@ from runwell.messages.message import (
 )
 from runwell.messages.normal import standard_block
 
-__all__ = ["convert_to_openai_messages"]
+__all__ = ["convert_to_openai_data_block", "convert_to_openai_image_block", "convert_to_openai_messages"]
 
 
 @overload
@@ -63,6 +63,25 @@ def convert_to_openai_messages(
         for message in convert_to_messages(messages)
     ]
     return converted[0] if isinstance(messages, (str, Mapping, BaseMessage)) else converted
+
+
+def convert_to_openai_image_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A picture by URL or in base64, in any provider's form, as `{"type": "image_url", ...}`. Raises InvalidInput for
+    another block."""
+    written = _block(block, False)
+    if written is None or written["type"] != "image_url":
+        raise InvalidInput(f"This block is no picture: {str(dict(block))[:200]}.", hint="create_image_block(url=...).")
+    return written
+
+
+def convert_to_openai_data_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A picture, sound or file as chat completions write it. Raises InvalidInput for what has no form there."""
+    written = _block(block, False)
+    if written is None or written["type"] not in ("image_url", "input_audio", "file"):
+        raise InvalidInput(
+            f"This block holds no media: {str(dict(block))[:200]}.", hint="create_image_block, create_file_block, ..."
+        )
+    return written
 
 
 def _message(message: BaseMessage, text_format: str, include_id: bool, pass_through: bool) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runwell.models.bound import BoundModel
     from runwell.models.cache import BaseCache, InMemoryCache
+    from runwell.models.cached_embeddings import CacheBackedEmbeddings
     from runwell.models.chat_model import BaseChatModel, LanguageModelInput
     from runwell.models.configurable import ConfigurableModel
     from runwell.models.embeddings import init_embeddings
     from runwell.models.init import init_chat_model
+    from runwell.models.language_model import BaseLanguageModel, LanguageModelLike
     from runwell.models.llm import LLM, BaseLLM
     from runwell.models.outputs import (
         ChatGeneration,
@@ -26,10 +28,16 @@ if TYPE_CHECKING:
     from runwell.models.redis_rate_limits import RedisRateLimiter
     from runwell.models.retry import RetryPolicy
     from runwell.models.simple import SimpleChatModel
+    from runwell.models.streamed import agenerate_from_stream, generate_from_stream
     from runwell.ports.embeddings import Embeddings
     from runwell.schemas.structured import StructuredSchema
 
 _HOME = {
+    "generate_from_stream": "runwell.models.streamed",
+    "agenerate_from_stream": "runwell.models.streamed",
+    "CacheBackedEmbeddings": "runwell.models.cached_embeddings",
+    "LanguageModelLike": "runwell.models.language_model",
+    "BaseLanguageModel": "runwell.models.language_model",
     "BaseCache": "runwell.models.cache",
     "BaseChatModel": "runwell.models.chat_model",
     "BaseLLM": "runwell.models.llm",
@@ -61,6 +69,11 @@ _HOME = {
 }
 
 __all__ = [
+    "generate_from_stream",
+    "agenerate_from_stream",
+    "CacheBackedEmbeddings",
+    "LanguageModelLike",
+    "BaseLanguageModel",
     "BaseCache",
     "BaseChatModel",
     "BaseLLM",

@@ -27,6 +27,7 @@ __all__ = [
     "FakeChatModel",
     "FakeEmbeddings",
     "FakeListChatModel",
+    "FakeListChatModelError",
     "FakeMessagesListChatModel",
     "FakeRequest",
     "GenericFakeChatModel",
@@ -208,13 +209,17 @@ class FakeMessagesListChatModel(_Scripted):
         return reply
 
 
+class FakeListChatModelError(RuntimeError):
+    """What `FakeListChatModel` fails with where `error_on_chunk_number` asks for it."""
+
+
 class FakeListChatModel(FakeMessagesListChatModel):
     """Gives the texts of `responses` in turn, streamed a character at a time. `sleep` is seconds before each."""
 
     chunk_size: int | None = 1
     sleep: float | None = None
     error_on_chunk_number: int | None = None
-    """Raise RuntimeError instead of giving this chunk (the first is 0)."""
+    """Raise FakeListChatModelError instead of giving this chunk (the first is 0)."""
 
     def model_post_init(self, context: Any) -> None:
         if self.sleep:
@@ -226,7 +231,7 @@ class FakeListChatModel(FakeMessagesListChatModel):
     def _failing(self, chunks: list[AIMessageChunk]) -> Iterator[AIMessageChunk]:
         for number, chunk in enumerate(chunks):
             if number == self.error_on_chunk_number:
-                raise RuntimeError(f"chunk {number} failed, as error_on_chunk_number asks")
+                raise FakeListChatModelError(f"chunk {number} failed, as error_on_chunk_number asks")
             yield chunk
 
 
