@@ -19,13 +19,20 @@ help: ## Print this list
 demo: $(RUN) ## Install, then watch an agent on the bundled model work, pause, be killed and go on
 	@$(BIN)/runwell demo
 
+# Containers often tell Python to keep no compiled files; here hundreds of programs are started, which would compile all
+# anew each time.
+.PHONY: unit
+unit: export PYTHONDONTWRITEBYTECODE :=
+unit: $(DEV) ## The tests that start no other program
+	@echo "== tests: units"
+	@$(BIN)/python -m pytest -q -n 2 -m "not integration and not slow" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+
 .PHONY: test
-test: lint ## Lint, then every test: the quick ones on two processes, the slow ones after them
-	@scripts/system_packages.sh
-	@echo "== tests: quick"
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(ARGS)
-	@echo "== tests: slow"
-	@$(BIN)/python -m pytest -q -m slow $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+test: export PYTHONDONTWRITEBYTECODE :=
+test: lint unit ## Lint, then every test: units, then those with programs, servers and the bundled model
+	@scripts/system_packages.sh $(BIN)/python
+	@echo "== tests: programs, servers, the bundled model"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "integration or slow" $(ARGS) || [ $$? -eq 5 ]
 
 .PHONY: lint
 lint: $(DEV) ## Format check, lint, strict types, floors and cycles, dependencies

@@ -7,13 +7,17 @@ import os
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from runwell.errors import MissingExtra
 from runwell.testing.killing import Program
 from runwell.testing.postgres import PostgresServer
+from runwell.testing.redis import RedisServer
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and so would every program that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,9 +27,48 @@ settings.register_profile("shared machine", deadline=None, suppress_health_check
 settings.load_profile("shared machine")  # how long an example takes says how busy the machine is
 
 
+# Tests that ask for one of these start a program, or talk to a server that is one; so do those of these kinds.
+PROGRAMS = {"http_server", "postgres_server", "program", "programs", "redis_server", "runwell", "shared", "terminal"}
+SERVERS = ("postgres", "redis")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts processes and servers comes first: it takes longest, and would leave one worker alone at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+    """Marks what is known to start a program. What takes longest comes first, or would leave one worker alone at the
+    end."""
+    for item in items:
+        kinds = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if not PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())) or any(
+            isinstance(kind, str) and kind in SERVERS for kind in kinds
+        ):
+            item.add_marker(pytest.mark.integration)
+    items.sort(
+        key=lambda item: [item.get_closest_marker(name) is None for name in ("xdist_group", "slow", "integration")]
+    )
+
+
+@pytest.fixture(scope="session")
+def few_certificates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One of the certificates that HTTP clients read when they are made, all of which take 15 ms."""
+    every = Path(certifi.where()).read_text(encoding="utf-8")
+    path = tmp_path_factory.mktemp("certificates") / "one.pem"
+    path.write_text(every[every.index("-----BEGIN") : every.index("-----END")] + "-----END CERTIFICATE-----\n")
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def _trust_few(request: pytest.FixtureRequest, few_certificates: str) -> Iterator[None]:
+    """Servers of tests speak plain HTTP; only the slow tests fetch something from elsewhere."""
+    if request.node.get_closest_marker("slow") is not None:
+        yield
+        return
+    before = os.environ.get("SSL_CERT_FILE")
+    os.environ["SSL_CERT_FILE"] = few_certificates
+    yield
+    if before is None:
+        os.environ.pop("SSL_CERT_FILE", None)
+    else:
+        os.environ["SSL_CERT_FILE"] = before
 
 
 class SyncCalls:
@@ -121,6 +164,23 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> str:
     """A connection string to an empty schema."""
     return postgres_server.new_schema()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """One Redis server for all tests of a process that need one."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(RedisServer())
+        except MissingExtra as error:  # no wheel has one for Python 3.12 and later
+            pytest.skip(f"no Redis server on this machine: {error}")
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """The address of an empty database."""
+    return redis_server.new_database()
 
 
 @pytest.fixture(scope="session")

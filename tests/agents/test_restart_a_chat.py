@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 PROGRAM = '''
 """chat.py WAY FILE [SAY ...]: say these in order, and print the answers. "and die" in one waits to be killed."""
 import sys, time

@@ -24,6 +24,8 @@ from runwell.testing.models import FakeChatModel
 from runwell.tools import tool
 from runwell.tools.sandbox import BubblewrapPolicy, HostPolicy
 
+pytestmark = pytest.mark.integration
+
 HOST = HostPolicy(i_accept_host_access=True)
 
 

@@ -56,6 +56,7 @@ def test_the_walk_finds_blocks() -> None:
     assert blocks("openai:")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("source", blocks(""))
 def test_a_block_runs(source: str, tmp_path: Path) -> None:
     """And prints what its `# > ` lines say, if it has any."""

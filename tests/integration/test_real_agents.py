@@ -17,7 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tools import calculator, current_time, delete_file
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("bundled model"),  # in the memory of one worker
+]
 
 TASK = {"messages": [{"role": "user", "content": "What is 23 * 47, and what time is it now?"}]}
 

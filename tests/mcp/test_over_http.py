@@ -19,6 +19,8 @@ from runwell.tools import ToolRuntime, tool
 from .conftest import free_port, listening, named, running
 from .test_serving import COMMAND, OFFICE
 
+pytestmark = pytest.mark.integration
+
 ADA, BOB = "a" * 20, "b" * 20
 INITIALIZE = {
     "jsonrpc": "2.0",

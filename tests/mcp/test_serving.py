@@ -32,6 +32,8 @@ from runwell.tools import tool
 
 from .conftest import named, tool_call
 
+pytestmark = pytest.mark.integration
+
 COMMAND = [sys.executable, "-c", "from runwell.cli.main import main; main()"]
 OFFICE = Path(__file__).parent / "servers" / "office.py"
 

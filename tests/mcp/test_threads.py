@@ -26,6 +26,8 @@ from runwell.tools import tool
 from .conftest import named, tool_call
 from .test_serving import COMMAND, MODES, OFFICE, answering, call, office
 
+pytestmark = pytest.mark.integration
+
 __all__ = ["office"]
 
 

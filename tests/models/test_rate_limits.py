@@ -22,12 +22,6 @@ from runwell.models.rate_limits import Bucket
 from runwell.testing import FakeChatModel, RedisServer
 
 
-@pytest.fixture(scope="module")
-def redis_server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
 @pytest.fixture(params=["memory", "redis"])
 def make(request: pytest.FixtureRequest) -> Iterator[Any]:
     made: list[Any] = []

@@ -206,12 +206,12 @@ def test_a_redis_server_that_is_not_there_is_worth_a_retry_and_its_password_is_n
         assert "secret" not in str(refused.value)
 
 
-def test_redis_cut_off_and_started_again_goes_on() -> None:
+def test_redis_cut_off_and_started_again_goes_on(redis_server: RedisServer, redis_url: str) -> None:
     key = (("n",), "k")
-    with RedisServer() as server, RedisCache(server.url) as cache:
+    with RedisCache(redis_url) as cache:
         cache.set({key: (1, None)})
-        server.stop()
-        server.start()
+        redis_server.stop()
+        redis_server.start()
         assert cache.get([key]) == {key: 1}
 
 

@@ -16,6 +16,8 @@ from runwell.errors import StorageError
 from runwell.graph import START, StateGraph
 from runwell.persistence import SqliteSaver
 
+pytestmark = pytest.mark.integration
+
 NODES = "abcdef"
 CONFIG = {"configurable": {"thread_id": "t"}}
 

@@ -49,6 +49,7 @@ def test_strm_05_what_is_redacted_is_in_no_chunk_event_or_output(pieces, driver)
 ROOMS = ["runnables", "observe", "prompts", "parsers", "chat_history", "messages", "tools", "models", "graph", "agents"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("first", ROOMS)
 def test_run_22_every_room_can_be_imported_first(first):
     rest = [room for room in ROOMS if room != first]

@@ -17,7 +17,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "environment.sh"
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs a POSIX machine with make")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("make") is None, reason="needs a POSIX machine with make"),
+]
 
 TOOLS = ("sh", "grep", "tail", "touch", "rm", "cat", "ls", "df")
 

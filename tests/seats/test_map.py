@@ -481,6 +481,7 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, "seats", *arguments], cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.integration
 def test_the_command_prints_writes_and_compares(tmp_path: Path) -> None:
     (tmp_path / "team.py").write_text(
         "from runwell import create_agent, tool\n"

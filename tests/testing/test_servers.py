@@ -11,7 +11,10 @@ from redis import Redis
 from runwell.errors import MissingExtra
 from runwell.testing import RedisServer
 
+pytestmark = pytest.mark.integration
 
+
+@pytest.mark.usefixtures("redis_server")  # which says where there is none
 def test_a_redis_server_lasts_for_its_block_and_each_asker_has_a_database():
     with RedisServer() as server:
         one, two = Redis.from_url(server.new_database()), Redis.from_url(server.new_database())

@@ -11,6 +11,8 @@ from runwell.errors import InvalidInput, SandboxUnavailable, ToolError
 from runwell.tools.kits import python_tool
 from runwell.tools.sandbox import BubblewrapPolicy, HostPolicy, SandboxPolicy
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(params=["bubblewrap", "host"])
 def policy(request: pytest.FixtureRequest) -> SandboxPolicy:

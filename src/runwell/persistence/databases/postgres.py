@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from weakref import finalize
 
 from runwell.errors import InvalidConfig, InvalidInput, MissingExtra, StorageError
 from runwell.persistence.databases.sqlite import Migrations, too_new
@@ -219,6 +220,9 @@ class PostgresDatabase:
                     open=False,
                 )
                 self._pool.open()
+                finalize(
+                    self, _close_dropped, self._pool, os.getpid()
+                )  # also before the program's end, for its threads
             return self._pool
 
     def _mend(self) -> None:
@@ -307,6 +311,13 @@ class PostgresDatabase:
 
 
 _abandoned: Final[list[Any]] = []
+
+
+def _close_dropped(pool: ConnectionPool[Any], process: int) -> None:
+    if process == os.getpid():
+        pool.close()
+    else:
+        _abandoned.append(pool)
 
 
 def fetch(connection: psycopg.Connection[Any], query: str, values: Any) -> list[Any]:

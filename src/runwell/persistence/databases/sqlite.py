@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeVar
+from weakref import finalize
 
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
 from runwell.persistence.databases.text import half_character
@@ -161,6 +162,8 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
+        # From Python 3.13 on a connection that is dropped while it is open warns of itself.
+        finalize(self, _close_dropped, connection, os.getpid()).atexit = False
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -272,6 +275,13 @@ def too_new(place: str, room: str, version: int, known: int) -> StorageError:
 
 
 _abandoned: Final[list[sqlite3.Connection]] = []
+
+
+def _close_dropped(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+    else:
+        _abandoned.append(connection)
 
 
 def _path_of(connection: sqlite3.Connection) -> str:
