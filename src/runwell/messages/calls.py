@@ -40,6 +40,7 @@ __all__ = [
     "split_calls",
     "tool_call",
     "tool_call_chunk",
+    "tool_call_place",
 ]
 
 
@@ -90,6 +91,12 @@ def invalid_tool_call(
 ) -> InvalidToolCall:
     """An `InvalidToolCall`."""
     return {"name": name, "args": args, "id": id, "error": error, "type": "invalid_tool_call"}
+
+
+def tool_call_place(call_id: str | None, index: int) -> dict[str, Any]:
+    """A content block of a stream that says where a call stands which was told beside the content: by its id, so that
+    what follows it in the content stays behind it."""
+    return {"type": "tool_call_chunk", "id": call_id, "name": None, "args": "", "index": index}
 
 
 def tool_call_chunk(

@@ -88,7 +88,7 @@ class BaseMessageChunk(BaseMessage):
     def to_message(self) -> BaseMessage:
         """The finished message. The `index` that placed a block in the stream is dropped from it."""
         fields = {name: getattr(self, name) for name in self.whole._fields}
-        fields["content"] = _finished_content(fields["content"])
+        fields["content"] = _finished_content(fields["content"], fields)
         return self.whole(**fields)
 
 
@@ -106,13 +106,19 @@ def message_chunk_to_message(chunk: BaseMessage) -> BaseMessage:
     return chunk.to_message() if isinstance(chunk, BaseMessageChunk) else chunk
 
 
-def _finished_content(content: Content) -> Content:
+def _finished_content(content: Content, fields: Mapping[str, Any]) -> Content:
     if isinstance(content, str):
         return content
     finished: list[str | dict[str, Any]] = []
     for block in content:
         if isinstance(block, dict):
             if block.get("type") == "tool_call_chunk":
+                if block.get("name") is None:  # it says where a call stands that was told beside the content
+                    whole = [*fields.get("tool_calls", ()), *fields.get("invalid_tool_calls", ())]
+                    told = [dict(call) for call in whole if call["id"] == block.get("id") is not None]
+                    if told:
+                        finished.append(told[0])
+                        continue
                 calls, broken = parse_calls([fragment_of(block)])
                 call = cast("dict[str, Any]", (*calls, *broken)[0])
                 finished.append({**call, "extras": block["extras"]} if "extras" in block else call)

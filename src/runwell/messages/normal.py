@@ -39,6 +39,13 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
         calls = calls_as_written(message)
     if calls:
         kinds = ("tool_call", "tool_call_chunk", "invalid_tool_call")
+        by_id = {call["id"]: call for call in calls}
+        blocks = [
+            by_id.get(block.get("id"), block)
+            if block["type"] == "tool_call_chunk" and block.get("name") is None
+            else block
+            for block in blocks
+        ]
         shown = [(block.get("id"), block.get("name")) for block in blocks if block["type"] in kinds]
         blocks += [call for call in calls if (call["id"], call["name"]) not in shown]
     return blocks

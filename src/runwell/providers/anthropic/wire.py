@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk
+from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk, tool_call_place
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import standard_block
@@ -217,13 +217,12 @@ def message_from_wire(
         seen = seen or _is_rich(block, texts, bool(calls))
         if block["type"] == "tool_use":
             calls.append(tool_call(name=block["name"], args=block["input"], id=block["id"]))
-            if seen:
-                content.append(_with_call(block))
+            content.append(_with_call(block))
         else:
             texts += block["type"] == "text"
             content.append(block if seen else block["text"])
     return AIMessage(
-        content if seen else "".join(content),
+        content if seen else "".join(each for each in content if isinstance(each, str)),
         tool_calls=calls,
         additional_kwargs=_refusal(wire),
         usage_metadata=usage_from_wire(usage) if usage else None,
@@ -273,7 +272,8 @@ class ChunkReader:
     def __init__(self, rich: bool = False) -> None:
         self._rich = rich
         self._texts = 0
-        self._called = False
+        self._called: list[tuple[str | None, int]] = []
+        """The calls that were told beside the content, by id and index."""
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, list[str]] = {}
         self._message: Mapping[str, Any] = {}
@@ -285,7 +285,7 @@ class ChunkReader:
         if not isinstance(event, dict):
             return
         kind = event.get("type")
-        chunk = None
+        chunk, was_rich = None, self._rich
         if kind == "content_block_delta":
             chunk = self._delta(event["index"], event["delta"])
         elif kind == "content_block_start":
@@ -298,6 +298,9 @@ class ChunkReader:
         elif kind == "message_delta":
             self._stop.update(event.get("delta") or {})
             self._take_usage(event.get("usage"))
+        if self._rich and not was_rich and self._called:  # what comes now stands behind them
+            places = [tool_call_place(call_id, index) for call_id, index in self._called]
+            yield ChatGenerationChunk(AIMessageChunk(places, tool_call_chunks=()))
         if chunk is not None:
             yield ChatGenerationChunk(chunk)
 
@@ -309,12 +312,13 @@ class ChunkReader:
         block = _tidy(block)
         kind = block["type"]
         self._blocks[index] = block
-        self._rich = self._rich or _is_rich(block, self._texts, self._called)
+        self._rich = self._rich or _is_rich(block, self._texts, bool(self._called))
         if kind == "text":
             self._texts += 1
             return self._text(index, block) if block["text"] or len(block) > 2 else None
         if kind == "tool_use":
-            self._called = True
+            if not self._rich:
+                self._called.append((block["id"], index))
             arguments = json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
             extras = {key: value for key, value in block.items() if key not in _PLAIN_CALL}
             return self._fragment(index, arguments, block["name"], block["id"], extras)

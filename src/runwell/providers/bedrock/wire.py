@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk
+from runwell.messages.calls import in_written_order, tool_call, tool_call_chunk, tool_call_place
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.usage import UsageMetadata
@@ -204,8 +204,7 @@ def message_from_wire(
         rich = rich or _is_rich(kind, bare, bool(calls))
         if kind == "tool_call":
             calls.append(tool_call(name=block["name"], args=block["args"], id=block["id"]))
-            if rich:
-                content.append(block)
+            content.append(block)
         elif kind == "text" and not rich:
             bare = True
             content.append(block["text"])
@@ -214,7 +213,7 @@ def message_from_wire(
             content.append(block)
     extra: dict[str, Any] = {"annotations": notes} if notes else {}
     return AIMessage(
-        content if rich else "".join(content),
+        content if rich else "".join(each for each in content if isinstance(each, str)),
         tool_calls=calls,
         additional_kwargs={**extra, **_refusal(stop)},
         usage_metadata=usage_from_wire(usage) if usage else None,
@@ -244,7 +243,8 @@ class ChunkReader:
     def __init__(self) -> None:
         self._rich = False
         self._bare: int | None = None
-        self._called = False
+        self._called: list[tuple[str | None, int]] = []
+        """The calls that were told beside the content, by id and index."""
         self._seen: dict[int, str] = {}
         self._held: dict[int, dict[str, Any]] = {}
         """What nobody reads in pieces, until it is whole."""
@@ -253,7 +253,7 @@ class ChunkReader:
     def take(self, event: Any) -> Iterator[ChatGenerationChunk]:
         """The chunk in an event, if it says anything."""
         [(kind, said)] = event.items()
-        chunk = None
+        chunk, was_rich = None, self._rich
         if kind == "contentBlockDelta":
             chunk = self._delta(said.get("contentBlockIndex") or 0, said.get("delta") or {})
         elif kind == "contentBlockStart":
@@ -262,6 +262,9 @@ class ChunkReader:
             chunk = self._stop(said.get("contentBlockIndex") or 0)
         elif kind in ("messageStop", "metadata"):
             self._facts.update(said)
+        if self._rich and not was_rich and self._called:  # what comes now stands behind them
+            places = [tool_call_place(call_id, index) for call_id, index in self._called]
+            yield ChatGenerationChunk(AIMessageChunk(places, tool_call_chunks=()))
         if chunk is not None:
             yield ChatGenerationChunk(chunk)
 
@@ -269,10 +272,8 @@ class ChunkReader:
         """The kind of a block that may begin here."""
         if index not in self._seen:
             self._seen[index] = kind
-            self._rich = self._rich or _is_rich(kind, self._bare is not None, self._called)
-            if kind == "tool_call":
-                self._called = True
-            elif kind == "text" and not self._rich:
+            self._rich = self._rich or _is_rich(kind, self._bare is not None, bool(self._called))
+            if kind == "text" and not self._rich:
                 self._bare = index
         return self._seen[index]
 
@@ -280,6 +281,8 @@ class ChunkReader:
         call = start.get("toolUse")
         if call and not call.get("type"):
             self._opened(index, "tool_call")
+            if not self._rich:
+                self._called.append((call["toolUseId"], index))
             return self._fragment(index, "", call["name"], call["toolUseId"])
         if call:
             self._opened(index, "server_tool_call")

@@ -7,7 +7,7 @@ from json import dumps
 from typing import Any
 
 from runwell.errors import ModelConnectionError
-from runwell.messages.calls import tool_call_chunk
+from runwell.messages.calls import tool_call_chunk, tool_call_place
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.normal import standard_block
 from runwell.models.outputs import ChatGenerationChunk
@@ -29,12 +29,14 @@ class ResponseReader:
     calls that OpenAI ran), or from the start if `rich`; from then on they hold blocks. `who` is for errors.
     """
 
-    __slots__ = ("_called", "_last", "_places", "_rich", "_told", "_types", "_who")
+    __slots__ = ("_called", "_last", "_open", "_places", "_rich", "_told", "_types", "_who")
 
     def __init__(self, rich: bool = False, who: str = "") -> None:
         self._rich = rich
         self._who = who
         self._called = False
+        self._open: list[tuple[str | None, int]] = []
+        """The calls that were told beside the content, by id and index."""
         self._types: dict[Any, Event] = {}  # output index -> the item, as it began
         self._places: dict[Any, int] = {}  # (output index, part) -> index of the block
         self._told: set[Any] = set()  # places of which something was said
@@ -48,16 +50,26 @@ class ResponseReader:
         if kind == "response.output_text.delta":  # nearly all are
             delta = event["delta"]
             if delta:
-                yield ChatGenerationChunk(self._text(event, delta))
+                chunk = self._text(event, delta)
+                yield from self._places_of_calls()
+                yield ChatGenerationChunk(chunk)
             return
         handler = _HANDLERS.get(kind or "")
         if handler is not None:
             for chunk in handler(self, event):
+                yield from self._places_of_calls()
                 yield ChatGenerationChunk(chunk)
         elif kind in _LAST:
             self._last = event["response"]
         elif kind == "error" or kind == "response.failed":
             raise failure_in(event.get("response") or event, self._who)
+
+    def _places_of_calls(self) -> Iterator[ChatGenerationChunk]:
+        """Once, before what needs blocks: it stands behind the calls that were told beside the content."""
+        if self._rich and self._open:
+            places = [tool_call_place(call_id, index) for call_id, index in self._open]
+            self._open = []
+            yield ChatGenerationChunk(AIMessageChunk(places, tool_call_chunks=()))
 
     def _index(self, event: Event, part: Any = None) -> int:
         place = (event.get("output_index"), part)
@@ -169,6 +181,8 @@ class ResponseReader:
         index = self._index(event)
         fragment: dict[str, Any] = dict(tool_call_chunk(name=name, args=arguments, id=id, index=index))
         if not self._rich:
+            if name is not None:
+                self._open.append((id, index))
             return AIMessageChunk("", tool_call_chunks=[fragment])
         if extras:
             fragment["extras"] = dict(extras)
