@@ -40,6 +40,16 @@ def test_gemini_is_known_by_either_name() -> None:
     assert ChatVertexAI(model="google/gemini-3.8-flash", api_key="k").profile == known
 
 
+def test_mistrals_models_are_known() -> None:
+    from runwell.providers.mistral import ChatMistralAI
+
+    known = ChatMistralAI(model="mistral-medium-latest", api_key="k").profile
+    assert known is not None
+    assert known["max_input_tokens"] == 262_144
+    assert known["image_inputs"]
+    assert ChatMistralAI(model="mistral-tomorrow", api_key="k").profile is None
+
+
 def test_profiles_are_not_shared() -> None:
     first = profile_of("openai", "gpt-4o")
     assert first is not None

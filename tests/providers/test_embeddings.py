@@ -73,6 +73,14 @@ def titan(body: Any) -> Any:
     return {"embedding": vector(body["inputText"]), "inputTextTokenCount": 1}
 
 
+def nova(body: Any) -> Any:
+    return {"embeddings": [{"embeddingType": "TEXT", "embedding": vector(nova_text(body))}]}
+
+
+def nova_text(body: Any) -> str:
+    return str(body["singleEmbeddingParams"]["text"]["value"])
+
+
 def cohere_on_bedrock(body: Any) -> Any:
     return {"id": "e", "response_type": "embeddings_floats", "embeddings": [*map(vector, body["texts"])]}
 
@@ -92,12 +100,18 @@ class OnBedrock(OnTitan):
         super().__init__(**given, provider="cohere")
 
 
+class OnNova(OnTitan):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, provider="nova")
+
+
 VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "cohere": (CohereEmbeddings, CohereDialect(), cohere, itemgetter("texts")),
     "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, itemgetter("input")),
     "google_genai": (GoogleGenerativeAIEmbeddings, GoogleDialect(), google, google_texts),
     "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, itemgetter("input")),
     "titan": (OnTitan, BedrockDialect(), titan, itemgetter("inputText")),
+    "nova": (OnNova, BedrockDialect(), nova, nova_text),
     "bedrock": (OnBedrock, BedrockDialect(), cohere_on_bedrock, itemgetter("texts")),
 }
 
@@ -129,6 +143,10 @@ class TestMistralAIEmbeddings(OnTheWire):
 
 class TestOllamaEmbeddings(OnTheWire):
     vendor = "ollama"
+
+
+class TestNovaEmbeddings(OnTheWire):
+    vendor = "nova"
 
 
 class TestTitanEmbeddings(OnTheWire):
@@ -172,7 +190,7 @@ def embed(embeddings: VendorEmbeddings, texts: list[str], colour: str) -> Any:
 
 
 def test_texts_go_in_chunks(vendor: str, wire: Vectors, make: Callable[..., VendorEmbeddings], colour: str) -> None:
-    size, sent = (1, ["a", "b", "c"]) if vendor == "titan" else (2, [["a", "b"], ["c"]])
+    size, sent = (1, ["a", "b", "c"]) if vendor in ("titan", "nova") else (2, [["a", "b"], ["c"]])
     assert embed(make(chunk_size=size, max_concurrency=1), ["a", "b", "c"], colour) == [vector(text) for text in "abc"]
     assert [VENDORS[vendor][3](each["body"]) for each in wire.requests] == sent
 
@@ -233,7 +251,7 @@ def test_bad_input_stays_here(wire: Vectors, make: Callable[..., VendorEmbedding
 
 
 def test_a_name_is_enough(vendor: str, wire: Vectors) -> None:
-    if vendor in ("titan", "bedrock"):
+    if vendor in ("titan", "nova", "bedrock"):
         return  # below
     made = init_embeddings(f"{vendor}:m", api_key=KEY, base_url=wire.base_url)
     assert type(made) is VENDORS[vendor][0]
@@ -342,6 +360,22 @@ def test_bedrock_asks_each_model_in_its_own_words(colour: str) -> None:
         else:
             asyncio.run(made.aembed_query("cats?"))
         assert wire.last["body"] == {"texts": ["cats?"], "input_type": "search_query", "truncate": "END"}
+    with Vectors(BedrockDialect(), nova) as wire:
+        made = init_embeddings(
+            "amazon.nova-2-multimodal-embeddings-v1:0", base_url=wire.base_url, dimensions=1024, **account
+        )
+        assert embed(made, ["a"], colour) == [vector("a")]  # type: ignore[arg-type]
+        purposes = [wire.last["body"]["singleEmbeddingParams"].pop("embeddingPurpose")]
+        assert wire.last["body"] == {
+            "taskType": "SINGLE_EMBEDDING",
+            "singleEmbeddingParams": {
+                "embeddingDimension": 1024,
+                "text": {"truncationMode": "NONE", "value": "a"},
+            },
+        }
+        made.embed_query("cats?")
+        purposes.append(wire.last["body"]["singleEmbeddingParams"]["embeddingPurpose"])
+        assert purposes == ["GENERIC_INDEX", "GENERIC_RETRIEVAL"]
     with pytest.raises(InvalidInput, match="provider="):
         BedrockEmbeddings(model="arn:aws:bedrock:us-east-1:1:application-inference-profile/x", **account)
     with pytest.raises(InvalidInput, match="at most"):

@@ -19,7 +19,12 @@ _FAMILIES: Final = (
     (re.compile(r"gemini-embedding-|models/gemini-embedding-|text-embedding-00[45]$"), "google_genai"),
     (re.compile(r"(mistral|codestral)-embed"), "mistralai"),
     (re.compile(r"embed-(english|multilingual)(-light)?-v[23]|embed-v4"), "cohere"),
-    (re.compile(r"((us|us-gov|eu|apac|global)\.)?(amazon\.titan-embed|cohere\.embed)-"), "bedrock"),
+    (
+        re.compile(
+            r"((us|us-gov|eu|apac|global)\.)?(amazon\.(titan-embed|nova-2-multimodal-embeddings)|cohere\.embed)-"
+        ),
+        "bedrock",
+    ),
 )
 _ANYBODY: Final = re.compile(r"(nomic|mxbai|bge|e5|gte|all-minilm|all-MiniLM|snowflake|jina|qwen3-embedding)", re.I)
 

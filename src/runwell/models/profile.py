@@ -99,6 +99,20 @@ def _command(
     }
 
 
+def _mistral(
+    window: int, out: int, *, images: bool = False, sound: bool = False, reasoning: bool = False
+) -> ModelProfile:
+    return {
+        "max_input_tokens": window,
+        "max_output_tokens": out,
+        "image_inputs": images,
+        "audio_inputs": sound,
+        "reasoning_output": reasoning,
+        "tool_calling": True,
+        "system_in_middle": False,
+    }
+
+
 # Read on 2026-11-30 in the entries for OpenAI of models.dev (github.com/anomalyco/models.dev, `models/openai` and
 # `providers/openai/models`), a public collection and not the vendor's own page, which could not be read. Its input
 # limit where it has one, else its context window, which input and output share. What it does not say is left out here:
@@ -150,6 +164,28 @@ _KNOWN: Final[dict[str, dict[str, ModelProfile]]] = {
         "command-a-vision-07-2025": _command(128_000, 8_000, images=True, tools=False),
         "command-a-reasoning-08-2025": _command(256_000, 32_000, reasoning=True),
         "command-a-plus-05-2026": _command(128_000, 64_000, images=True, reasoning=True),
+    },
+    # From the same collection (`models/mistral`, `providers/mistral/models`), on the same day. Its context window,
+    # which input and output share. Which of them hold answers to a schema beside tools it does not say, so that a tool
+    # is the way to ask them. "-latest" is what the collection says it stands for.
+    "mistralai": {
+        "mistral-large-2512": _mistral(262_144, 262_144, images=True),
+        "mistral-large-latest": _mistral(262_144, 262_144, images=True),
+        "mistral-medium-2508": _mistral(262_144, 262_144, images=True),
+        "mistral-medium-2604": _mistral(262_144, 262_144, images=True, reasoning=True),
+        "mistral-medium-3.5": _mistral(262_144, 262_144, images=True, reasoning=True),
+        "mistral-medium-latest": _mistral(262_144, 262_144, images=True, reasoning=True),
+        "mistral-small-2506": _mistral(128_000, 16_384, images=True),
+        "mistral-small-2603": _mistral(256_000, 256_000, images=True, reasoning=True),
+        "magistral-medium-latest": _mistral(128_000, 16_384, reasoning=True),
+        "magistral-small-2509": _mistral(128_000, 128_000, images=True, reasoning=True),
+        "codestral-2508": _mistral(256_000, 4_096),
+        "codestral-latest": _mistral(256_000, 4_096),
+        "devstral-2512": _mistral(262_144, 262_144),
+        "ministral-8b-2512": _mistral(256_000, 256_000, images=True),
+        "ministral-8b-latest": _mistral(256_000, 256_000, images=True),
+        "mistral-nemo": _mistral(128_000, 128_000),
+        "voxtral-small-2507": _mistral(32_000, 32_000, sound=True),
     },
     # From the same collection (`models/google`, `providers/google/models`), on the same day. All hold answers to a
     # schema; those before Gemini 3 not beside tools, so that a tool is the better way to ask them.

@@ -1,4 +1,4 @@
-"""Embeddings of models on Amazon Bedrock (Titan, Cohere), through AWS's own SDK."""
+"""Embeddings of models on Amazon Bedrock (Titan, Nova, Cohere), through AWS's own SDK."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from runwell.providers.vendor_embeddings import VendorEmbeddings
 
 __all__ = ["BedrockEmbeddings"]
 
-_MOST = {"amazon": 1, "cohere": 96}
-"""Texts that a request takes, by who made the model."""
+_MOST = {"amazon": 1, "nova": 1, "cohere": 96}
+"""Texts that a request takes, by who made the model; Nova's are Amazon's too, and asked in words of their own."""
 _ACCOUNT = (
     *("region_name", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "credentials_profile_name"),
     "config",
@@ -21,13 +21,15 @@ _ACCOUNT = (
 
 
 class BedrockEmbeddings(VendorEmbeddings):
-    """Text to vectors by a Titan or Cohere model on Bedrock.
+    """Text to vectors by a Titan, Nova or Cohere model on Bedrock.
 
     `model` is its id, an inference profile or an ARN; where that does not say who made the model, `provider` does
-    ("amazon" or "cohere"). Titan takes one text in a request, Cohere 96; `max_concurrency` requests go at once.
-    `dimensions` shortens the vectors of models that can; `normalize=False` leaves Titan's at their length. Cohere's
-    models embed questions and documents differently, unless `input_type` says that neither is meant. Account, address,
-    timeouts and retries are as for `ChatBedrockConverse`. May be used from many threads and event loops at once.
+    ("amazon" for Titan, "nova" or "cohere"). Titan and Nova take one text in a request, Cohere 96; `max_concurrency`
+    requests go at once. `dimensions` shortens the vectors of models that can; `normalize=False` leaves Titan's at their
+    length. Cohere's and Nova's models embed questions and documents differently, unless `input_type` says what is meant
+    ("CLUSTERING", "TEXT_RETRIEVAL", ... of Nova). A text that is too long for Nova is an error, unless `truncate` says
+    which end may go ("END", "START"). Account, address, timeouts and retries are as for `ChatBedrockConverse`. May be
+    used from many threads and event loops at once.
     """
 
     model: str = "amazon.titan-embed-text-v2:0"
@@ -58,7 +60,8 @@ class BedrockEmbeddings(VendorEmbeddings):
         most = _MOST.get(self._maker)
         if most is None:
             raise InvalidInput(
-                f"How to ask {self.model!r} for vectors is not known.", hint='provider="amazon" or "cohere" says it.'
+                f"How to ask {self.model!r} for vectors is not known.",
+                hint='provider="amazon" (Titan), "nova" or "cohere" says it.',,
             )
         self.chunk_size = most if self.chunk_size is None else self.chunk_size
         super().model_post_init(context)
@@ -74,6 +77,14 @@ class BedrockEmbeddings(VendorEmbeddings):
         if self._maker == "amazon":
             [text] = texts
             asked: dict[str, Any] = {"inputText": text, "dimensions": self.dimensions, "normalize": self.normalize}
+        elif self._maker == "nova":
+            [text] = texts
+            purpose = self.input_type or ("GENERIC_RETRIEVAL" if query else "GENERIC_INDEX")
+            told: dict[str, Any] = {"embeddingPurpose": purpose}
+            if self.dimensions is not None:
+                told["embeddingDimension"] = self.dimensions
+            told["text"] = {"truncationMode": self.truncate or "NONE", "value": text}
+            asked = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": told}
         else:
             asked = {
                 "texts": texts,
@@ -95,9 +106,14 @@ class BedrockEmbeddings(VendorEmbeddings):
         if self._maker == "amazon":
             return [answer["embedding"]]
         found = answer["embeddings"]
+        if self._maker == "nova":
+            return [each["embedding"] for each in found]
         return found["float"] if isinstance(found, dict) else found
 
 
 def _maker(model: str) -> str:
     """Who made a model, by its id: `amazon.titan-embed-text-v2:0`, `us.cohere.embed-v4:0`."""
-    return next((maker for maker in _MOST if maker in model.rpartition("/")[2].split(".")), "")
+    parts = model.rpartition("/")[2].split(".")
+    if any(part.startswith("nova-") for part in parts):
+        return "nova"
+    return next((maker for maker in _MOST if maker in parts), "")

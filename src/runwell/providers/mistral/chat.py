@@ -10,6 +10,7 @@ from runwell.errors import InvalidInput, ModelConnectionError, ModelTimeout
 from runwell.messages.message import BaseMessage
 from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
@@ -87,6 +88,11 @@ class ChatMistralAI(VendorModel):
     key_variable: ClassVar[str] = "MISTRAL_API_KEY"
     clients: ClassVar[type[Clients]] = MistralClients
     answers_with: ClassVar[str] = "a chat completion"
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        if self.profile is None:
+            self.profile = profile_of(self.provider, self.model)
 
     # -- the request
 
