@@ -61,7 +61,7 @@ class BedrockEmbeddings(VendorEmbeddings):
         if most is None:
             raise InvalidInput(
                 f"How to ask {self.model!r} for vectors is not known.",
-                hint='provider="amazon" (Titan), "nova" or "cohere" says it.',,
+                hint='provider="amazon" (Titan), "nova" or "cohere" says it.',
             )
         self.chunk_size = most if self.chunk_size is None else self.chunk_size
         super().model_post_init(context)
