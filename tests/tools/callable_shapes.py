@@ -66,7 +66,7 @@ CALLABLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "callable_object": (Greeter(), obj(["who"], who=S, times={**INT, "default": 1})),
     "wrapped": (wrapped, obj(["a"], a=INT, b={**S, "default": "x"})),
     "generic": (generic, obj(["items", "first"], items={"type": "array", "items": {}}, first=INT)),
-    "generic_method": (Box[int]().put, obj(["item"], item={})),
+    "generic_method": (Box[int]().put, obj(["item"], item=INT)),
     "partial_by_position": (functools.partial(two, 1), obj(["b"], b=S, c={**S, "default": "c"})),
     "partial_by_name": (functools.partial(two, c="z"), obj(["a", "b"], a=INT, b=S)),
     "partial_of_a_partial": (functools.partial(functools.partial(two, 1), b="y"), obj(c={**S, "default": "c"})),

@@ -158,7 +158,7 @@ class Run(Keeping, Routing):
             if self.step >= self.stop:
                 raise _too_many(graph.name, now, limit)
             if watches and (self.watch is None or graph.debug):
-                self.watch = Watch(self.values, contents_of(self) if graph.debug else None)
+                self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
             done, interrupts = await self._step(now, begin)
             if not done:
                 await self._paused(interrupts)  # none: at a breakpoint in a nested graph

@@ -1,42 +1,58 @@
 """Telling that a node changed a value of the state in place and did not return it: such a change would not be saved.
 
 A run that goes on in memory would see it and one that goes on from the saver would not. So it is refused, where it can
-be told for next to nothing: a list, dict or set that has another length after the step. `debug` compares contents as
-well, which costs as much as packing the state twice a step. See design/0008-values-in-a-state-are-fixed.md.
+be told for a microsecond or two a step: a container that has another length, or that holds others than before, itself
+or in a container right inside it, in as many places as `MOST`; another content or other calls of the newest message.
+`debug` compares all contents, which costs as much as packing the state twice a step. See
+design/0008-values-in-a-state-are-fixed.md.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import ne
 from typing import Any
 
 from runwell.errors import InvalidUpdateError
 from runwell.messages.history import MessageList
+from runwell.messages.message import AIMessage
 
 __all__ = ["Watch"]
 
 _SIZED = frozenset({list, dict, set, bytearray, deque, MessageList})
+_INSIDE = frozenset({list, dict, set})
+MOST = 32
+"""Places of a container that are looked at: the last of a list (of messages fewer), and no dict or set with more."""
+
+Kept = tuple[int, Any, Any]
+"""A container's length, a copy of what is looked at, and what stands inside: (container, copy) each; or the newest
+message, with its content and calls."""
 
 
 class Watch:
     """The values of a state as they are before a step."""
 
-    __slots__ = ("contents", "pack", "sizes")
+    __slots__ = ("contents", "kept", "own", "pack")
 
-    def __init__(self, values: Mapping[str, Any], pack: Any = None) -> None:
-        """`pack` makes bytes of a value (None where it cannot), for contents to be compared as well."""
-        self.sizes = {name: len(value) for name, value in values.items() if type(value) in _SIZED}
+    def __init__(self, values: Mapping[str, Any], pack: Any = None, own: frozenset[str] = frozenset()) -> None:
+        """`pack` makes bytes of a value (None where it cannot), for all contents to be compared. Of keys that are the
+        graph's `own`, which no code of a program's is meant to see, lengths are enough."""
+        self.own = own
         self.pack = pack
+        self.kept: dict[str, Kept] = {}
+        self.after({name: (None, value) for name, value in values.items()})
         self.contents = {} if pack is None else {name: pack(value) for name, value in values.items()}
 
     def after(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
-        """What is watched is the state after a step, which changed so much. Not for contents."""
+        """What is watched is the state after a step, which changed so much. Not for all contents."""
         for name, (_, new) in changes.items():
-            if type(new) in _SIZED:
-                self.sizes[name] = len(new)
+            if type(new) not in _SIZED:
+                self.kept.pop(name, None)
+            elif name in self.own:
+                self.kept[name] = (len(new), None, None)
             else:
-                self.sizes.pop(name, None)
+                self.kept[name] = _look(new)
 
     def check(
         self,
@@ -47,15 +63,97 @@ class Watch:
     ) -> None:
         """Raise InvalidUpdateError for what `nodes` changed in place and `changes` does not have.
 
-        The very same object, returned, counts as a change: it is saved whole.
+        The very same object, returned, counts as a change: it is saved whole. In another one around it what is inside
+        counts as it was.
         """
-        for name, size in self.sizes.items():
-            if len(values[name]) != size and name not in changes and name not in unsaved:
-                raise _refused(nodes, name, f"{size} items became {len(values[name])}")
+        try:
+            found = _changed(self.kept, values, changes, ne)
+        except (ValueError, TypeError):  # arrays, of which nobody knows whether they differ
+            found = _changed(self.kept, values, changes, _differ)
+        for name, what in found:
+            if name not in unsaved:
+                raise _refused(nodes, name, what)
         for name, before in self.contents.items():
             returned = name in changes and changes[name][1] is values[name]
             if not returned and name not in unsaved and self.pack(values[name]) != before:
                 raise _refused(nodes, name, "its contents are others than before the step")
+
+
+def _changed(
+    kept: Mapping[str, Kept],
+    values: Mapping[str, Any],
+    changes: Mapping[str, tuple[Any, Any]],
+    differ: Callable[[Any, Any], Any],
+) -> list[tuple[str, str]]:
+    """The keys whose values were changed in place, and what in them."""
+    found: list[tuple[str, str]] = []
+    for name, (size, top, inside) in kept.items():
+        value = values[name]
+        if name not in changes:
+            if len(value) != size:
+                found.append((name, f"{size} items became {len(value)}"))
+                continue
+            if top is not None:
+                now = value if type(top) is not list else value[-len(top) :] if top else []
+                if differ(now, top):
+                    found.append((name, _where(value, top)))
+                    continue
+        elif changes[name][1] is value:
+            continue
+        if inside:
+            if type(inside) is tuple:
+                message, content, calls = inside
+                if message.content is not content or message.tool_calls is not calls:
+                    found.append((name, f"what message {message.id!r} says"))
+            else:
+                for each, before in inside:
+                    if differ(each, before):
+                        found.append((name, f"inside it {before!r:.100} became {each!r:.100}"))
+    return found
+
+
+def _look(value: Any) -> Kept:
+    """What is kept of a container."""
+    kind, size = type(value), len(value)
+    if kind is list:
+        top: Any = value[-MOST:]
+        return size, top, [(each, each.copy()) for each in top if type(each) in _INSIDE and len(each) <= MOST]
+    if kind is MessageList:
+        newest = value[-1] if size else None
+        said = (newest, newest.content, newest.tool_calls) if type(newest) is AIMessage else None
+        return size, value[-8:], said
+    if size > MOST or kind is bytearray or kind is deque:
+        return size, None, None
+    if kind is dict:
+        inner = value.values()
+        return (
+            size,
+            value.copy(),
+            [(each, each.copy()) for each in inner if type(each) in _INSIDE and len(each) <= MOST],
+        )
+    return size, value.copy(), None
+
+
+def _differ(now: Any, before: Any) -> bool:
+    """Whether one of them holds another object that is not equal. Objects that cannot be compared are not equal."""
+    try:
+        return bool(now != before)
+    except (ValueError, TypeError):  # arrays
+        return True
+
+
+def _where(value: Any, before: Any) -> str:
+    """The first place at which a container holds another thing than before."""
+    if isinstance(value, dict):
+        for key, old in before.items():
+            if key not in value or _differ([value[key]], [old]):
+                return f"{key!r}, which was {old!r:.100}"
+    elif isinstance(value, list):
+        first = len(value) - len(before)
+        for place, old in enumerate(before):
+            if _differ([value[first + place]], [old]):
+                return f"item {first + place}, which was {old!r:.100}"
+    return f"it was {before!r:.100}"
 
 
 def _refused(nodes: Iterable[str], name: str, what: str) -> InvalidUpdateError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from runwell.errors import ToolDefinitionError
 from runwell.schemas.injection import NOTHING, Injection, find_injection
+from runwell.schemas.type_arguments import owner_of, substituted, type_arguments
 
 __all__ = [
     "Parameter",
@@ -75,7 +76,7 @@ def read_function(function: Callable[..., Any], *, hints: bool = True, reserved:
             f"{shape.where}: its signature cannot be read ({error}).",
             hint="Wrap it in a function of your own with type hints.",
         ) from error
-    types = resolve_hints(_hinted(function), shape.where) if hints else {}
+    types = _types_of(function, shape.where) if hints else {}
     positional = []
     for position, parameter in enumerate(signature.parameters.values()):
         name, kind = parameter.name, parameter.kind
@@ -211,6 +212,15 @@ def _bound_names(function: Any) -> frozenset[str]:
     return frozenset(names)
 
 
+def _types_of(function: Any, where: str) -> dict[str, Any]:
+    """The annotations as objects; the type parameters of a generic class as what they are in the method's instance."""
+    instance, owner = owner_of(function)
+    types = resolve_hints(_hinted(function), where, owner)
+    if known := type_arguments(instance, owner):
+        types = {name: substituted(each, known) for name, each in types.items()}
+    return types
+
+
 def _hinted(function: Any) -> Any:
     """The object whose annotations tell the types."""
     inner = innermost(function)
@@ -227,8 +237,9 @@ def _is_method_in_class_body(function: Any, first: inspect.Parameter) -> bool:
     return bool(owner) and not owner.endswith("<locals>")
 
 
-def resolve_hints(target: Any, where: str) -> dict[str, Any]:
-    """Annotations as objects. Names local to the callers count too: types are often declared next to a tool."""
+def resolve_hints(target: Any, where: str, owner: type | None = None) -> dict[str, Any]:
+    """Annotations as objects. Names local to the callers count too: types are often declared next to a tool. So do the
+    type parameters of the function, and of the class that owns it."""
     if not getattr(target, "__annotations__", None):
         return {}
     try:
@@ -240,7 +251,8 @@ def resolve_hints(target: Any, where: str) -> dict[str, Any]:
             f"{where}: an annotation cannot be read: {error}",
             hint="Write a type, or a name that is a type at run time.",
         ) from error
-    own = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}  # def look[T](...)
+    made = (*getattr(owner, "__type_params__", ()), *getattr(target, "__type_params__", ()))  # def look[T](...)
+    own = {parameter.__name__: parameter for parameter in made}
     try:
         return typing.get_type_hints(target, localns=_ChainedLocals(own), include_extras=True)
     except NameError as error:

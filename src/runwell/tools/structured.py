@@ -11,6 +11,7 @@ from runwell.drivers.colour import is_async
 from runwell.effects import Callee
 from runwell.errors import ToolDefinitionError
 from runwell.schemas.signature import describe_place, doc_of, innermost, name_of
+from runwell.schemas.type_arguments import Known, type_arguments
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.progress import as_callable
 
@@ -33,6 +34,10 @@ class StructuredTool(BaseTool):
     coroutine: Callable[..., Any] | None = None
     infer_schema: bool = True
     parse_docstring: bool | None = None
+
+    _owner: type | None = None
+    """The generic class that it was declared in, if any."""
+    _variants: list[tuple[Any, Definition]] = []
 
     @classmethod
     def from_function(
@@ -111,15 +116,33 @@ class StructuredTool(BaseTool):
         """As a method: a tool declared in a class body is bound to the instance it is read from."""
         from runwell.tools.two_colours import suited
 
-        if instance is None or self._definition is None or not self._definition.unbound:
+        if instance is None:
+            return self
+        made = self._definition or self.definition
+        if not made.unbound:
             return self
         bound = copy.copy(self)
         bound.func = None if self.func is None else MethodType(self.func, instance)
         bound.coroutine = None if self.coroutine is None else MethodType(self.coroutine, instance)
-        bound._definition = copy.copy(self._definition)
+        if self._owner is not None and (known := type_arguments(instance, self._owner)):
+            made = self._in_generic(bound, known)
+        bound._definition = copy.copy(made)
         bound._definition.callee = suited(bound._callee(), bound._definition.left_out)
         bound._definition.unbound = False
         return bound
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if getattr(owner, "__orig_bases__", None) or getattr(owner, "__parameters__", None):
+            self._owner = owner
+
+    def _in_generic(self, bound: Self, known: Known) -> Definition:
+        """The definition for an instance of a generic class that says what its type parameters are."""
+        key = tuple(known.items())
+        made = next((each for kept, each in self._variants if kept == key), None)
+        if made is None:
+            made = bound._read()
+            self._variants = [*self._variants[-31:], (key, made)]
+        return made
 
 
 def create_schema_from_function(

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from runwell.errors import InvalidConfig
 from runwell.persistence.checkpoints import tables
 from runwell.persistence.checkpoints.holds import gone
+from runwell.persistence.checkpoints.lease import Lease
 from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, QuestionRow, Tree, addressed
 from runwell.persistence.checkpoints.saver import BaseCheckpointSaver
 from runwell.persistence.databases.postgres import PostgresDatabase, fetch
@@ -65,6 +67,13 @@ _COMMITS = {
 }
 
 
+def _seconds(lease: Any) -> float:
+    seconds = lease.total_seconds() if isinstance(lease, timedelta) else lease
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 1:
+        raise InvalidConfig(f"lease={lease!r}.", hint="Give seconds from 1 up, a timedelta, or None.")
+    return float(seconds)
+
+
 class PostgresSaver(BaseCheckpointSaver):
     """Keeps checkpoints in a PostgreSQL database (12 or newer), for any number of threads, processes and machines.
 
@@ -81,6 +90,9 @@ class PostgresSaver(BaseCheckpointSaver):
     timedelta), `encryption` encrypts what is stored of their values. From an event loop, as many threads as there may
     be connections do the waiting.
 
+    `lease` is how long a run whose machine has died keeps its thread from others (seconds or a timedelta): each process
+    renews the holds of its runs three times as often, all in one statement. None: 300 s from the run's last save.
+
     Raises StorageError (`.retryable` when it may pass by itself), at the first call that needs the server.
     """
 
@@ -92,8 +104,16 @@ class PostgresSaver(BaseCheckpointSaver):
         allow: Iterable[type] = (),
         ttl: float | timedelta | None = None,
         encryption: Cipher | None = None,
+        lease: float | timedelta | None = None,
     ) -> None:
         super().__init__(allow=allow, ttl=ttl, encryption=encryption, workers=max_connections)
+        if lease is not None:
+            if hasattr(target, "cursor"):
+                raise InvalidConfig(
+                    "PostgresSaver got a connection and a lease, which another thread would renew over it.",
+                    hint="Pass a connection string or a pool.",
+                )
+            self._lease = Lease(_seconds(lease), self.write_renewals)
         self.database = PostgresDatabase(
             target,
             room=tables.ROOM,
@@ -119,6 +139,8 @@ class PostgresSaver(BaseCheckpointSaver):
 
     def close(self) -> None:
         """Close the pool (not one that was given). Harmless when repeated; later calls raise StorageError."""
+        if self._lease is not None:
+            self._lease.close()
         super().close()
         self.database.close()
 
@@ -341,6 +363,14 @@ class PostgresSaver(BaseCheckpointSaver):
 
     def write_release(self, thread: str, attempt: int) -> None:
         self._rows("UPDATE runwell_attempts SET until = 0 WHERE thread = %s AND attempt = %s", thread, attempt)
+
+    def write_renewals(self, held: list[tuple[str, int]]) -> None:
+        """Hold threads, each by the attempt that has it, for as long again."""
+        query = f"""UPDATE runwell_attempts a SET until = a.hold + {_NOW}
+            FROM unnest(%s::text[], %s::bigint[]) AS h (thread, attempt)
+            WHERE a.thread = h.thread AND a.attempt = h.attempt AND a.until > 0"""
+        threads, attempts = zip(*held, strict=True)
+        self._rows(query, list(threads), list(attempts))
 
     # -- whole threads
 

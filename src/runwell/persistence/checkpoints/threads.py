@@ -13,6 +13,7 @@ from typing import Any
 from runwell.errors import InvalidConfig, InvalidInput, StorageError
 from runwell.persistence.checkpoints.delta import Chain
 from runwell.persistence.checkpoints.holds import new_holder
+from runwell.persistence.checkpoints.lease import Lease
 from runwell.persistence.checkpoints.pruning import prunable
 from runwell.persistence.checkpoints.rows import CheckpointRow, Rows
 from runwell.persistence.databases.text import whole
@@ -62,24 +63,34 @@ class ThreadKeeping(Rows):
     serializer: Serializer
     _heads: dict[tuple[str, str], Any]
     _ttl: float | None = None
+    _lease: Lease | None = None
+    """What renews the holds of this saver's runs, where they are short."""
     _swept_at: float = 0.0
 
     # -- one run at a time
 
-    def take(self, thread_id: str, *, hold_s: float = HOLD_S, force: bool = False) -> int:
+    def take(self, thread_id: str, *, hold_s: float | None = None, force: bool = False) -> int:
         """Begin to run a thread: gives the attempt, to be passed as `fence` with everything this run saves.
 
         From then on, what carries an older attempt is refused with ThreadBusy: a run that was wrongly given up stops at
-        its next save. The thread is held for `hold_s` seconds from the last save, until `release`, or until the process
-        is seen to have ended (on this machine); meanwhile `take` raises ThreadBusy (`.retryable`). `force` takes the
-        thread from whoever holds it.
+        its next save. The thread is held for `hold_s` seconds from the last save (default: the saver's `lease`, which
+        is renewed while this process lives, else 300), until `release`, or until the process is seen to have ended (on
+        this machine); meanwhile `take` raises ThreadBusy (`.retryable`). `force` takes it from whoever holds it.
         """
-        if hold_s < 0:
+        if hold_s is not None and hold_s < 0:
             raise InvalidConfig(f"take() got hold_s={hold_s!r}.", hint="Give a number of seconds from 0 up.")
-        return self.write_take(whole(thread_id), new_holder(), hold_s, force)
+        lease = self._lease if hold_s is None else None
+        hold_s = hold_s if hold_s is not None else HOLD_S if lease is None else lease.seconds
+        thread = whole(thread_id)
+        attempt = self.write_take(thread, new_holder(), hold_s, force)
+        if lease is not None:
+            lease.held(thread, attempt)
+        return attempt
 
     def release(self, thread_id: str, attempt: int) -> None:
         """The run has ended: others may take the thread at once. Harmless when it has been taken already."""
+        if self._lease is not None:
+            self._lease.released(whole(thread_id), attempt)
         self.write_release(thread_id, attempt)
 
     # -- looking
