@@ -25,14 +25,14 @@ demo: $(RUN) ## Install, then watch an agent on the bundled model work, pause, b
 unit: export PYTHONDONTWRITEBYTECODE :=
 unit: $(DEV) ## The tests that start no other program
 	@echo "== tests: units"
-	@$(BIN)/python -m pytest -q -n 2 -m "not integration and not slow" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not integration and not slow" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: test
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint unit ## Lint, then every test: units, then those with programs, servers and the bundled model
 	@scripts/system_packages.sh $(BIN)/python
 	@echo "== tests: programs, servers, the bundled model"
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "integration or slow" $(ARGS) || [ $$? -eq 5 ]
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "integration or slow" $(ARGS) || [ $$? -eq 5 ]
 
 .PHONY: lint
 lint: $(DEV) ## Format check, lint, strict types, floors and cycles, dependencies

@@ -35,7 +35,7 @@ SERVERS = ("postgres", "redis")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is known to start a program. What takes longest comes first, or would leave one worker alone at the
-    end."""
+    end; and first of all what loads the bundled model, which is then in the memory of the first worker only."""
     for item in items:
         kinds = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if not PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())) or any(
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ):
             item.add_marker(pytest.mark.integration)
     items.sort(
-        key=lambda item: [item.get_closest_marker(name) is None for name in ("xdist_group", "slow", "integration")]
+        key=lambda item: [item.get_closest_marker(name) is None for name in ("bundled_model", "slow", "integration")]
     )
 
 

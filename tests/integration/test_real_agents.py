@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("bundled model"),  # in the memory of one worker
+    pytest.mark.bundled_model,
 ]
 
 TASK = {"messages": [{"role": "user", "content": "What is 23 * 47, and what time is it now?"}]}

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("bundled model"),  # in the memory of one worker
+    pytest.mark.bundled_model,
 ]
 
 # Looked for, not imported: the provider sets OpenMP up before the import.
