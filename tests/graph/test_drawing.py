@@ -225,6 +225,7 @@ def test_a11_a_plain_agent_has_a_model_and_its_tools_and_nothing_else() -> None:
 # -- Mermaid
 
 
+@pytest.mark.slow
 def test_graph_14_any_name_is_valid_mermaid_made_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("drawing asked for the network")
@@ -266,6 +267,7 @@ NASTY = [
 ]
 
 
+@pytest.mark.slow
 def test_mermaid_shows_every_name_as_it_is() -> None:
     graph = graph_of(*NASTY)
     for name in NASTY:
@@ -275,6 +277,7 @@ def test_mermaid_shows_every_name_as_it_is() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_mermaid_reads_nested_groups_and_notes() -> None:
     shown = shown_by_mermaid(nested().get_graph(xray=True).draw_mermaid())
     for text in ("sub", "deep", " x ", " y ", " z ", "stop / again"):
@@ -359,6 +362,7 @@ def svg_texts(svg: str) -> list[str]:
     return [" ".join("".join(row.itertext()).split()) for row in rows]
 
 
+@pytest.mark.slow
 def test_graph_14_svg_and_png_are_made_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("drawing asked for the network")
@@ -378,6 +382,7 @@ def test_graph_14_svg_and_png_are_made_offline(monkeypatch: pytest.MonkeyPatch, 
     assert drawn.draw_mermaid_png(background_color="transparent")[:8] == png[:8]
 
 
+@pytest.mark.slow
 def test_an_svg_shows_every_name_as_it_is() -> None:
     graph = graph_of(*NASTY, "my-svg", "id=my-svg")
     for name in [*NASTY, "my-svg", "id=my-svg"]:
@@ -387,6 +392,7 @@ def test_an_svg_shows_every_name_as_it_is() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_two_pictures_share_no_ids() -> None:
     ids = [
         {value for element in ElementTree.fromstring(svg).iter() if (value := element.get("id"))}
@@ -396,6 +402,7 @@ def test_two_pictures_share_no_ids() -> None:
     assert ids[0].isdisjoint(ids[1])
 
 
+@pytest.mark.slow
 def test_a_chain_is_drawn_by_the_same_code_and_opens_graphs_in_it() -> None:
     chain = RunnableLambda(str) | nested() | {"left": RunnableLambda(str), "right": RunnableLambda(repr)}
     assert {"left", "right"} <= set(svg_texts(chain.get_graph().draw_svg()))
