@@ -87,6 +87,8 @@ class _Names(dict[str, Any]):
     """The names an annotation may use; those that only type checkers know mean Any."""
 
     def __missing__(self, name: str) -> Any:
+        if name.startswith("__"):  # what debuggers and test runners look for in a frame's locals
+            raise KeyError(name)
         return getattr(builtins, name, Any)
 
 
