@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, TypeVar
 
 from runwell.persistence.serialization.encryption import Cipher
-from runwell.persistence.stores.store import ItemRow, RowStore
+from runwell.persistence.stores.store import Filter, ItemRow, RowStore
 from runwell.ports.store import IndexConfig, TTLConfig
 
 __all__ = ["InMemoryStore"]
@@ -61,7 +61,9 @@ class InMemoryStore(RowStore):
         row = self._items.get((ns, key))
         return row if row is not None and _lives(row, now) else None
 
-    def read_items(self, prefix: str, now: float, before: int | None, limit: int) -> list[ItemRow]:
+    def read_items(
+        self, prefix: str, now: float, before: int | None, limit: int, filter: Filter = None
+    ) -> list[ItemRow]:
         found: list[ItemRow] = []
         for row in reversed(self._items.values()):
             if (before is None or row.written < before) and row.ns.startswith(prefix) and _lives(row, now):
@@ -73,7 +75,7 @@ class InMemoryStore(RowStore):
     def read_ids(self, ids: Sequence[int]) -> list[ItemRow]:
         return [self._by_id[each] for each in ids if each in self._by_id]
 
-    def read_vectors(self, prefix: str, now: float) -> list[tuple[int, bytes]]:
+    def read_vectors(self, prefix: str, now: float, filter: Filter = None) -> list[tuple[int, bytes]]:
         return [
             (row.id, vector)
             for row in self._items.values()
@@ -85,7 +87,14 @@ class InMemoryStore(RowStore):
         return list({row.ns for row in self._items.values() if row.ns.startswith(prefix) and _lives(row, now)})
 
     def write_item(
-        self, ns: str, key: str, value: bytes, now: float, ttl: float | None, vectors: Sequence[bytes]
+        self,
+        ns: str,
+        key: str,
+        value: bytes,
+        now: float,
+        ttl: float | None,
+        vectors: Sequence[bytes],
+        facts: str | None = None,
     ) -> None:
         old = self._items.pop((ns, key), None)
         self._undo.append(((ns, key), old, self._vectors_of.get(old.id, ()) if old is not None else ()))

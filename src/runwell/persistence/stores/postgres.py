@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from runwell.persistence.databases.postgres import PostgresDatabase
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.stores import sql
+from runwell.persistence.stores.facts import Dialect, PostgresFacts
 from runwell.persistence.stores.pgvector import adopt, as_text, prepare
-from runwell.persistence.stores.store import PAGE
+from runwell.persistence.stores.store import PAGE, Filter
 from runwell.persistence.stores.vectors import other_model
 from runwell.ports.store import IndexConfig, TTLConfig
 
@@ -35,6 +36,8 @@ class PostgresStore(sql.SqlStore):
     """
 
     next_written: ClassVar[str] = "nextval('runwell_written')"
+    dialect: ClassVar[Dialect] = PostgresFacts()
+    facts_mark: ClassVar[str] = "?::jsonb"
 
     def __init__(
         self,
@@ -105,15 +108,19 @@ class PostgresStore(sql.SqlStore):
             FROM unnest(?::text[]) WITH ORDINALITY AS n (text, place)"""
         self.rows(query, item, [as_text(vector) for vector in vectors])
 
-    def read_nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[Sequence[tuple[float, int]]]:
+    def read_nearest(
+        self, query: bytes, prefix: str, now: float, size: int, filter: Filter = None
+    ) -> Iterator[Sequence[tuple[float, int]]]:
         if self._pgvector is None:
-            yield from super().read_nearest(query, prefix, now, size)
+            yield from super().read_nearest(query, prefix, now, size, filter)
             return
         below, values = self.below(prefix)
+        meant, wanted = self.narrowed(filter)
+        values = [*values, *wanted]
         nearest = f"""SELECT max(-(v.embedding OPERATOR({self._pgvector}.<#>) ?::{self._pgvector}.vector)) AS score,
                 v.item, bool_or(v.embedding IS NULL) AS plain
             FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
-            WHERE (i.expires_at IS NULL OR i.expires_at > ?){below}
+            WHERE (i.expires_at IS NULL OR i.expires_at > ?){below}{meant}
             GROUP BY v.item ORDER BY plain DESC, score DESC, v.item DESC LIMIT ? OFFSET ?"""
         at, text = 0, as_text(query)
         while True:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from runwell.persistence.databases.sqlite import Migrations
+from runwell.persistence.stores.facts import Dialect, narrowed
 from runwell.persistence.stores.namespaces import above
-from runwell.persistence.stores.store import ItemRow, RowStore
+from runwell.persistence.stores.store import Filter, ItemRow, RowStore
 
 __all__ = ["POSTGRES", "ROOM", "SQLITE", "SqlStore"]
 
@@ -36,6 +37,7 @@ SQLITE: Final[Migrations] = (
             PRIMARY KEY (item, place)
         ) WITHOUT ROWID""",
     ),
+    ("ALTER TABLE runwell_items ADD COLUMN facts TEXT",),
 )
 
 POSTGRES: Final[Migrations] = (
@@ -62,6 +64,7 @@ POSTGRES: Final[Migrations] = (
             PRIMARY KEY (item, place)
         )""",
     ),
+    ("ALTER TABLE runwell_items ADD COLUMN facts JSONB",),
 )
 
 _COLUMNS = "i.id, i.ns, i.key, i.value, i.created_at, i.updated_at, i.ttl, i.expires_at, i.written"
@@ -73,6 +76,11 @@ class SqlStore(RowStore):
 
     next_written: ClassVar[str]
     """The expression for a number above every `written`."""
+
+    judges: ClassVar[bool] = True
+    dialect: ClassVar[Dialect]
+    facts_mark: ClassVar[str] = "?"
+    """The placeholder for facts in an INSERT."""
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a statement gives, within what `run` has begun."""
@@ -86,12 +94,19 @@ class SqlStore(RowStore):
         rows = self.rows(query, ns, key, now)
         return ItemRow(*rows[0]) if rows else None
 
-    def read_items(self, prefix: str, now: float, before: int | None, limit: int) -> list[ItemRow]:
+    def narrowed(self, filter: Filter) -> tuple[str, list[Any]]:
+        """Conditions for what a filter means, as far as the database can tell."""
+        return narrowed(filter, self.dialect) if filter and self.keeps_facts else ("", [])
+
+    def read_items(
+        self, prefix: str, now: float, before: int | None, limit: int, filter: Filter = None
+    ) -> list[ItemRow]:
         below, values = self.below(prefix)
-        query = f"""SELECT {_COLUMNS} FROM runwell_items i WHERE {_LIVES}{below} AND i.written < ?
+        meant, wanted = self.narrowed(filter)
+        query = f"""SELECT {_COLUMNS} FROM runwell_items i WHERE {_LIVES}{below} AND i.written < ?{meant}
             ORDER BY i.written DESC LIMIT ?"""
         last = 2**62 if before is None else before
-        return [ItemRow(*row) for row in self.rows(query, now, *values, last, limit)]
+        return [ItemRow(*row) for row in self.rows(query, now, *values, last, *wanted, limit)]
 
     def read_ids(self, ids: Sequence[int]) -> list[ItemRow]:
         rows: list[ItemRow] = []
@@ -100,11 +115,12 @@ class SqlStore(RowStore):
             rows += [ItemRow(*row) for row in self.rows(query, *some)]
         return rows
 
-    def read_vectors(self, prefix: str, now: float) -> list[tuple[int, bytes]]:
+    def read_vectors(self, prefix: str, now: float, filter: Filter = None) -> list[tuple[int, bytes]]:
         below, values = self.below(prefix)
+        meant, wanted = self.narrowed(filter)
         query = f"""SELECT v.item, v.vector FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
-            WHERE {_LIVES}{below}"""
-        return self.rows(query, now, *values)
+            WHERE {_LIVES}{below}{meant}"""
+        return self.rows(query, now, *values, *wanted)
 
     def read_namespaces(self, prefix: str, now: float) -> list[str]:
         below, values = self.below(prefix)
@@ -112,18 +128,26 @@ class SqlStore(RowStore):
         return [ns for (ns,) in self.rows(query, now, *values)]
 
     def write_item(
-        self, ns: str, key: str, value: bytes, now: float, ttl: float | None, vectors: Sequence[bytes]
+        self,
+        ns: str,
+        key: str,
+        value: bytes,
+        now: float,
+        ttl: float | None,
+        vectors: Sequence[bytes],
+        facts: str | None = None,
     ) -> None:
         query = f"""INSERT INTO runwell_items AS i
-            (ns, key, value, created_at, updated_at, ttl, expires_at, written)
-            VALUES (?, ?, ?, ?, ?, ?, ?, {self.next_written})
-            ON CONFLICT (ns, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at,
+            (ns, key, value, facts, created_at, updated_at, ttl, expires_at, written)
+            VALUES (?, ?, ?, {self.facts_mark}, ?, ?, ?, ?, {self.next_written})
+            ON CONFLICT (ns, key) DO UPDATE SET value = excluded.value, facts = excluded.facts,
+                updated_at = excluded.updated_at,
                 created_at = CASE WHEN i.expires_at <= excluded.updated_at THEN excluded.created_at
                     ELSE i.created_at END,
                 ttl = excluded.ttl, expires_at = excluded.expires_at, written = excluded.written
             RETURNING id"""
         expires_at = None if ttl is None else now + ttl
-        ((item,),) = self.rows(query, ns, key, value, now, now, ttl, expires_at)
+        ((item,),) = self.rows(query, ns, key, value, facts, now, now, ttl, expires_at)
         self.rows("DELETE FROM runwell_vectors WHERE item = ?", item)  # what it said before is not found any more
         self.write_vectors(item, vectors)
 

@@ -7,9 +7,11 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
+from runwell.errors import StorageError
 from runwell.persistence.databases.sqlite import SqliteFile
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.stores import sql
+from runwell.persistence.stores.facts import Dialect, SqliteFacts
 from runwell.ports.store import IndexConfig, TTLConfig
 
 __all__ = ["AsyncSqliteStore", "SqliteStore"]
@@ -25,6 +27,7 @@ class SqliteStore(sql.SqlStore):
     keys and vectors).
     """
 
+    dialect: ClassVar[Dialect] = SqliteFacts()
     next_written: ClassVar[str] = "(SELECT coalesce(max(written), 0) + 1 FROM runwell_items)"
 
     def __init__(
@@ -45,6 +48,10 @@ class SqliteStore(sql.SqlStore):
             owner=type(self).__name__,
             synchronous=synchronous,
         )
+        try:
+            self.file.rows("SELECT json_type('1')")
+        except StorageError:  # an SQLite built without
+            self.keeps_facts = False
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **settings: Any) -> Self:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, StorageError, UnserializableType
 from runwell.persistence.checkpoints.worker import Worker
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.serialization.serializer import Serializer
+from runwell.persistence.stores.facts import facts_of
 from runwell.persistence.stores.fields import check_path, texts_of
 from runwell.persistence.stores.filters import check_filter, matches
 from runwell.persistence.stores.namespaces import joined, listed, split
@@ -37,6 +38,7 @@ from runwell.ports.store import (
 __all__ = ["ItemRow", "ItemRows", "RowStore"]
 
 T = TypeVar("T")
+Filter: TypeAlias = "Mapping[str, Any] | None"
 PAGE = 200
 """Items that a search looks at in one read while it filters."""
 SWEEP_MINUTES = 5.0
@@ -73,24 +75,31 @@ class ItemRows:
     def read_item(self, ns: str, key: str, now: float) -> ItemRow | None:
         raise NotImplementedError
 
-    def read_items(self, prefix: str, now: float, before: int | None, limit: int) -> list[ItemRow]:
-        """Up to `limit` items below the prefix with `written` below `before` (None: any), the last written first."""
+    def read_items(
+        self, prefix: str, now: float, before: int | None, limit: int, filter: Filter = None
+    ) -> list[ItemRow]:
+        """Up to `limit` items below the prefix with `written` below `before` (None: any), the last written first.
+
+        Here and below, those that the filter does not mean may be left out, as far as a database can tell.
+        """
         raise NotImplementedError
 
     def read_ids(self, ids: Sequence[int]) -> list[ItemRow]:
         """The items with these ids, in any order."""
         raise NotImplementedError
 
-    def read_vectors(self, prefix: str, now: float) -> Iterable[tuple[int, bytes]]:
+    def read_vectors(self, prefix: str, now: float, filter: Filter = None) -> Iterable[tuple[int, bytes]]:
         """(id of the item, vector) of everything embedded below the prefix."""
         raise NotImplementedError
 
-    def read_nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[Sequence[tuple[float, int]]]:
+    def read_nearest(
+        self, query: bytes, prefix: str, now: float, size: int, filter: Filter = None
+    ) -> Iterator[Sequence[tuple[float, int]]]:
         """(cosine, id of the item) of everything embedded below the prefix, the nearest first, in parts.
 
         `size` is how many will be looked at, as far as is known. A database that can compare vectors does it itself.
         """
-        ranked = nearness(query, self.read_vectors(prefix, now))
+        ranked = nearness(query, self.read_vectors(prefix, now, filter))
         for at in range(0, len(ranked), PAGE):
             yield ranked[at : at + PAGE]
 
@@ -99,9 +108,19 @@ class ItemRows:
         raise NotImplementedError
 
     def write_item(
-        self, ns: str, key: str, value: bytes, now: float, ttl: float | None, vectors: Sequence[bytes]
+        self,
+        ns: str,
+        key: str,
+        value: bytes,
+        now: float,
+        ttl: float | None,
+        vectors: Sequence[bytes],
+        facts: str | None = None,
     ) -> None:
-        """Store an item and its vectors in place of the old ones; `created_at` stays as it was, unless that expired."""
+        """Store an item and its vectors in place of the old ones; `created_at` stays as it was, unless that expired.
+
+        `facts` are what `facts_of` says of its value, for a store that `keeps_facts`.
+        """
         raise NotImplementedError
 
     def expect_writes(self, items: Sequence[tuple[str, str]]) -> None:
@@ -142,6 +161,8 @@ class RowStore(BaseStore, ItemRows):
 
     supports_ttl = True
     cheap: ClassVar[bool] = False
+    judges: ClassVar[bool] = False
+    """Whether its database can tell of some items that a filter does not mean them."""
 
     def __init__(
         self,
@@ -155,6 +176,7 @@ class RowStore(BaseStore, ItemRows):
         name = type(self).__name__
         self.index = Index(index, name) if index is not None else None
         self.ttl_config = _checked_ttl(ttl, name)
+        self.keeps_facts = self.judges and encryption is None  # they stand beside the value, readable
         self.serializer = Serializer(allow, owner=name, encryption=encryption)
         self._worker = Worker(workers)
         self._swept_at = 0.0
@@ -311,7 +333,8 @@ class RowStore(BaseStore, ItemRows):
             self.remove_item(joined(op.namespace), op.key)
         else:
             ttl = None if op.ttl is None else op.ttl * 60
-            self.write_item(joined(op.namespace), op.key, value, now, ttl, vectors)
+            facts = facts_of(op.value) if self.keeps_facts else None
+            self.write_item(joined(op.namespace), op.key, value, now, ttl, vectors, facts)
 
     # -- searching
 
@@ -322,9 +345,9 @@ class RowStore(BaseStore, ItemRows):
         size = min(PAGE, op.offset + op.limit) if not op.filter else PAGE
         candidates: Iterator[tuple[ItemRow, float | None]]
         if op.query is None:
-            candidates = self._newest(prefix, now, size)
+            candidates = self._newest(prefix, now, size, op.filter)
         else:
-            candidates = self._nearest(vectors.queries[op.query], prefix, now, size)
+            candidates = self._nearest(vectors.queries[op.query], prefix, now, size, op.filter)
         found: list[tuple[ItemRow, float | None]] = []
         skip = op.offset
         for row, score in candidates:
@@ -338,18 +361,20 @@ class RowStore(BaseStore, ItemRows):
                 break
         return found
 
-    def _newest(self, prefix: str, now: float, size: int) -> Iterator[tuple[ItemRow, None]]:
+    def _newest(self, prefix: str, now: float, size: int, filter: Filter) -> Iterator[tuple[ItemRow, None]]:
         before: int | None = None
         while True:
-            rows = self.read_items(prefix, now, before, size)
+            rows = self.read_items(prefix, now, before, size, filter)
             for row in rows:
                 yield row, None
             if len(rows) < size:
                 return
             before, size = rows[-1].written, PAGE
 
-    def _nearest(self, query: bytes, prefix: str, now: float, size: int) -> Iterator[tuple[ItemRow, float]]:
-        for page in self.read_nearest(query, prefix, now, size):
+    def _nearest(
+        self, query: bytes, prefix: str, now: float, size: int, filter: Filter
+    ) -> Iterator[tuple[ItemRow, float]]:
+        for page in self.read_nearest(query, prefix, now, size, filter):
             rows = {row.id: row for row in self.read_ids([owner for _, owner in page])}
             for score, owner in page:
                 if owner in rows:
