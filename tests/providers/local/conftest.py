@@ -19,7 +19,7 @@ from runwell.providers.local.runtime import Delta, Request, Usage
 @pytest.fixture(autouse=True)
 def own_home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unit tests keep away from the user's cache and from every index; real-model tests share the cache."""
-    if request.node.get_closest_marker("integration") is None:
+    if request.node.get_closest_marker("bundled_model") is None:
         monkeypatch.setenv("RUNWELL_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("PIP_NO_INDEX", "1")
         monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
