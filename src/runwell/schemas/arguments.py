@@ -97,7 +97,7 @@ def _resolved(annotations: Mapping[str, Any], names: Mapping[str, Any]) -> dict[
     for name, hint in annotations.items():
         if isinstance(hint, str):
             try:
-                hint = eval(hint, {"__builtins__": {}}, known)  # noqa: S307  # our own annotations
+                hint = eval(hint, {"__builtins__": vars(builtins)}, known)  # noqa: S307  # our own annotations
             except (TypeError, AttributeError):
                 continue
         hints[name] = hint
