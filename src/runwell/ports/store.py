@@ -145,12 +145,14 @@ class IndexConfig(TypedDict, total=False):
 
     `embed` turns text into vectors of `dims` numbers. `fields` are the paths into values whose text is embedded:
     `"title"`, `"author.name"`, `"tags[*]"` (each by itself), `"chapters[*].text"`, `"$"` (all of it as JSON). Default:
-    `["$"]`.
+    `["$"]`. `hnsw` (True, or a dict of `m` and `ef_construction`) lets PostgreSQL find nearly the nearest by an index
+    of pgvector's, in place of exactly the nearest by looking at all.
     """
 
     dims: int
     embed: Embeddings | Callable[[Sequence[str]], list[list[float]]]
     fields: list[str] | None
+    hnsw: bool | dict[str, int]
 
 
 class TTLConfig(TypedDict, total=False):

@@ -12,7 +12,7 @@ from runwell.persistence.databases.postgres import fetch
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["adopt", "as_text", "prepare"]
+__all__ = ["adopt", "as_text", "prepare", "prepare_hnsw"]
 
 Rows = Callable[..., list[Any]]
 
@@ -58,6 +58,19 @@ def prepare(connection: psycopg.Connection[Any]) -> str | None:
         )
     adopt(lambda query, *values: fetch(connection, query, values), str(schema))
     return schema
+
+
+def prepare_hnsw(connection: psycopg.Connection[Any], schema: str, dims: int, settings: dict[str, int]) -> bool:
+    """Make the index of vectors of `dims` numbers. Tells whether pgvector can go on where a filter is narrow."""
+    found = fetch(connection, "SELECT extversion FROM pg_extension WHERE extname = %s", _IT)
+    version = tuple(int(part) for part in found[0][0].split(".")[:2])
+    given = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    connection.execute(
+        f"CREATE INDEX IF NOT EXISTS runwell_vectors_hnsw_{dims} ON runwell_vectors "
+        f"USING hnsw ((embedding::{schema}.vector({dims})) {schema}.vector_ip_ops){f' WITH ({given})' if given else ''}"
+    )
+    return version >= (0, 8)
 
 
 def adopt(rows: Rows, schema: str) -> None:

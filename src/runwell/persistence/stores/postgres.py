@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from runwell.errors import InvalidConfig, StorageError
 from runwell.persistence.databases.postgres import PostgresDatabase
 from runwell.persistence.serialization.encryption import Cipher
 from runwell.persistence.stores import sql
 from runwell.persistence.stores.facts import Dialect, PostgresFacts
-from runwell.persistence.stores.pgvector import adopt, as_text, prepare
+from runwell.persistence.stores.pgvector import adopt, as_text, prepare, prepare_hnsw
 from runwell.persistence.stores.store import PAGE, Filter
-from runwell.persistence.stores.vectors import other_model
+from runwell.persistence.stores.vectors import Index, other_model
 from runwell.ports.store import IndexConfig, TTLConfig
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class PostgresStore(sql.SqlStore):
     `encryption` encrypts values (not namespaces, keys and vectors).
 
     Where the server has the extension pgvector, it compares vectors itself and gives only what was found; otherwise
-    each search reads all vectors below its namespace. `searches_in_database` says which it is.
+    each search reads all vectors below its namespace. `searches_in_database` says which it is. With `"hnsw": True` in
+    `index` it searches by an approximate index, for many vectors.
     """
 
     next_written: ClassVar[str] = "nextval('runwell_written')"
     dialect: ClassVar[Dialect] = PostgresFacts()
     facts_mark: ClassVar[str] = "?::jsonb"
+    approximates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class PostgresStore(sql.SqlStore):
         super().__init__(index=index, ttl=ttl, allow=allow, encryption=encryption, workers=max_connections)
         self._pgvector: str | None = None  # the schema it is in
         self._prepared = False
+        self._goes_on = False
         self.database = PostgresDatabase(
             target,
             room=sql.ROOM,
@@ -74,7 +78,24 @@ class PostgresStore(sql.SqlStore):
         """Find out, once, whether the server compares vectors."""
         if self.index is not None and not self._prepared:
             self._pgvector = self.database.run(lambda connection, again: prepare(connection), "together")
+            if self.index.hnsw is not None:
+                self._goes_on = self._indexed(self.index)
             self._prepared = self.database.ready
+
+    def _indexed(self, index: Index) -> bool:
+        """Make the approximate index that was asked for."""
+        schema, settings = self._pgvector, index.hnsw
+        if schema is None or settings is None:
+            raise InvalidConfig(
+                "PostgresStore got index={'hnsw': ...}, and the server has no pgvector that this user may turn on.",
+                hint="An administrator can do it once: CREATE EXTENSION vector. Or leave hnsw out.",
+            )
+        try:
+            return self.database.run(
+                lambda connection, again: prepare_hnsw(connection, schema, index.dims, settings), "together"
+            )
+        except StorageError as error:
+            raise self._other_model(error, index.dims) from error
 
     @property
     def searches_in_database(self) -> bool:
@@ -117,6 +138,9 @@ class PostgresStore(sql.SqlStore):
         below, values = self.below(prefix)
         meant, wanted = self.narrowed(filter)
         values = [*values, *wanted]
+        if self.index is not None and self.index.hnsw is not None:
+            yield from self._by_index(query, f"{below}{meant}", values, now, size)
+            return
         nearest = f"""SELECT max(-(v.embedding OPERATOR({self._pgvector}.<#>) ?::{self._pgvector}.vector)) AS score,
                 v.item, bool_or(v.embedding IS NULL) AS plain
             FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
@@ -133,16 +157,42 @@ class PostgresStore(sql.SqlStore):
                 return
             at, size = at + size, PAGE
 
+    def _by_index(
+        self, query: bytes, where: str, values: list[Any], now: float, size: int
+    ) -> Iterator[Sequence[tuple[float, int]]]:
+        """`read_nearest` by the approximate index, which has a row for each vector: the first of an item counts."""
+        dims, schema = len(query) // 4, self._pgvector
+        by = f"v.embedding::{schema}.vector({dims}) OPERATOR({schema}.<#>) ?::{schema}.vector({dims})"
+        nearest = f"""SELECT -({by}), v.item FROM runwell_vectors v JOIN runwell_items i ON i.id = v.item
+            WHERE (i.expires_at IS NULL OR i.expires_at > ?){where} ORDER BY {by} LIMIT ? OFFSET ?"""
+        at, text, seen = 0, as_text(query), set[int]()
+        while True:
+            self.rows("SELECT set_config('hnsw.ef_search', ?, true)", str(min(1000, max(40, at + size))))
+            if self._goes_on:
+                self.rows("SELECT set_config('hnsw.iterative_scan', 'strict_order', true)")
+            found = self._compared(nearest, text, now, *values, text, size, at, dims=dims)
+            fresh: dict[int, float] = {}
+            for score, item in found:
+                if item not in seen:
+                    fresh.setdefault(item, score)
+            seen.update(fresh)
+            yield [(score, item) for item, score in fresh.items()]
+            if len(found) < size:
+                return
+            at, size = at + size, PAGE
+
     def _compared(self, query: str, *values: Any, dims: int) -> list[Any]:
         from psycopg.errors import DataException
 
         try:
             return self.rows(query, *values)
         except DataException as error:
-            lengths = [int(each) for each in re.findall(r"\d+", str(error)) if int(each) != dims]
-            if "dimensions" not in str(error) or not lengths:
-                raise
-            raise other_model(lengths[0], dims) from error
+            raise self._other_model(error, dims) from error
+
+    def _other_model(self, error: Exception, dims: int) -> Exception:
+        """The error of the server's that lengths differ in our words; any other as it is."""
+        lengths = [int(each) for each in re.findall(r"\d+", str(error)) if int(each) != dims]
+        return other_model(lengths[0], dims) if "dimensions" in str(error) and lengths else error
 
     # Locks are taken in one order, or not waited for, so that no two batches wait for each other.
 

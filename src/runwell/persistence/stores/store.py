@@ -161,6 +161,8 @@ class RowStore(BaseStore, ItemRows):
 
     supports_ttl = True
     cheap: ClassVar[bool] = False
+    approximates: ClassVar[bool] = False
+    """Whether it can search by an approximate index."""
     judges: ClassVar[bool] = False
     """Whether its database can tell of some items that a filter does not mean them."""
 
@@ -175,6 +177,10 @@ class RowStore(BaseStore, ItemRows):
     ) -> None:
         name = type(self).__name__
         self.index = Index(index, name) if index is not None else None
+        if self.index is not None and self.index.hnsw is not None and not self.approximates:
+            raise InvalidConfig(
+                f"{name} got index={{'hnsw': ...}}, which PostgreSQL alone has.", hint="Use PostgresStore, or leave it."
+            )
         self.ttl_config = _checked_ttl(ttl, name)
         self.keeps_facts = self.judges and encryption is None  # they stand beside the value, readable
         self.serializer = Serializer(allow, owner=name, encryption=encryption)

@@ -61,9 +61,13 @@ class Index:
             raise InvalidConfig(
                 f"{owner} got index={{'dims': {dims!r}}}.", hint="Say how many numbers a vector of the model has."
             )
-        unknown = set(config) - {"dims", "embed", "fields"}
+        unknown = set(config) - {"dims", "embed", "fields", "hnsw"}
         if unknown:
-            raise InvalidConfig(f"{owner} got index= with {sorted(unknown)}.", hint="It takes dims, embed and fields.")
+            raise InvalidConfig(
+                f"{owner} got index= with {sorted(unknown)}.", hint="It takes dims, embed, fields and hnsw."
+            )
+        self.hnsw = _checked_hnsw(config.get("hnsw"), dims, owner)
+        """The settings of an approximate index, None where everything is compared."""
         self.embed: Embeddings = embed
         self.dims = dims
         self.fields = config.get("fields") or ["$"]
@@ -81,6 +85,24 @@ class Index:
         if not math.isfinite(length):
             raise InvalidConfig(f"The embedding of {text!r:.60} holds numbers that are not finite.")
         return array("f", [number / length for number in vector] if length else vector).tobytes()
+
+
+def _checked_hnsw(given: Any, dims: int, owner: str) -> dict[str, int] | None:
+    if not given and given != {}:
+        return None
+    settings = {} if given is True else given
+    known = isinstance(settings, dict) and settings.keys() <= {"m", "ef_construction"}
+    if not known or any(type(number) is not int for number in settings.values()):
+        raise InvalidConfig(
+            f"{owner} got index={{'hnsw': {given!r:.100}}}.",
+            hint='It is True, or a dict such as {"m": 16, "ef_construction": 64}.',
+        )
+    if dims > 2000:
+        raise InvalidConfig(
+            f"{owner} got index={{'hnsw': ...}} and dims={dims}; the index takes up to 2,000.",
+            hint="Use an embedding model of fewer dimensions, or leave hnsw out.",
+        )
+    return settings
 
 
 def nearness(query: bytes, stored: Iterable[tuple[int, bytes]]) -> list[tuple[float, int]]:
