@@ -181,7 +181,7 @@ def _check_block(block: Any, place: int, message: BaseMessage, largest: int) -> 
         return
     kind = block.get("type")
     where = f"Message {place} ({type(message).__name__})"
-    if kind in _MEDIA:
+    if isinstance(kind, str) and kind in _MEDIA:
         _check_media(block, kind, where, largest)
         return
     text = block.get("text")

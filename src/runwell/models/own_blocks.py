@@ -13,6 +13,7 @@ from runwell.messages.blocks import KNOWN_BLOCK_TYPES
 from runwell.messages.calls import json_text
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.messages.normal import standard_block
+from runwell.models.block_forms import check_form
 from runwell.models.foreign import OPENAI_ITEMS
 from runwell.observe.run import record_decision, watched
 
@@ -75,7 +76,11 @@ class Fitting:
 
     def _fitted(self, block: Any, message: BaseMessage, place: int, at: int) -> Any:
         """The block, another in its place, or None where it is left out."""
-        if isinstance(block, str) or self.is_own(block):
+        if isinstance(block, str):
+            return block
+        where = f"Message {place} ({type(message).__name__}), block {at}"
+        check_form(block, where)
+        if self.is_own(block):
             return block
         standard: Mapping[str, Any] = standard_block(block)
         kind, answered = standard["type"], isinstance(message, AIMessage)
@@ -83,7 +88,6 @@ class Fitting:
             if answered or (kind not in _MODELS_SAY and kind != "refusal"):
                 return block
             return {"type": "text", "text": standard["refusal"]} if kind == "refusal" else None
-        where = f"Message {place} ({type(message).__name__}), block {at}"
         value, marked = standard["value"], block.get("type") == "non_standard"
         if not isinstance(value, Mapping):
             raise InvalidInput(
@@ -105,19 +109,13 @@ class Fitting:
         elif inner in _VENDORS:
             return {"type": "text", "text": _said(value)}
         if marked:
-            return block if self.passes else {"type": "text", "text": self._as_json(value, where)}
+            return block if self.passes else {"type": "text", "text": json_text(value)}
         like = nearest(str(inner), KNOWN_BLOCK_TYPES)
         raise UnsupportedByProvider(
             f"{where}, is of type {inner!r:.200}, which {self.who} does not know{like}.",
             hint='Say it in a standard block, such as {"type": "text", "text": "..."}, or mark it as the vendor\'s own '
             'and to be sent as it is: {"type": "non_standard", "value": {...}}.',
         )
-
-    def _as_json(self, value: Mapping[str, Any], where: str) -> str:
-        try:
-            return json_text(value)
-        except (TypeError, ValueError):
-            raise InvalidInput(f"{where}, has no form with {self.who}, and is no JSON: {value!r:.200}.") from None
 
 
 def _said(block: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from runwell.messages.message import BaseMessage, HumanMessage
 from runwell.models.llm import BaseLLM
 from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import Generation, GenerationChunk, LLMResult
+from runwell.models.settings import check_settings
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["Prompts", "VendorLLM"]
@@ -20,6 +21,7 @@ class Prompts(VendorModel):
     """The half of a completion model that speaks to the vendor: messages stand for prompts, each for one."""
 
     def _checked(self, messages: list[Any], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
+        check_settings(type(self).__name__, {**kwargs, "stop": stop})
         check_outgoing(messages, largest=self.max_media_bytes, pairs=False)
         for place, message in enumerate(messages):
             if not message.text:

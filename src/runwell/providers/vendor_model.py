@@ -23,6 +23,7 @@ from runwell.models.outgoing import check_outgoing, half_characters
 from runwell.models.outputs import ChatGenerationChunk, ChatResult
 from runwell.models.own_blocks import Fitting
 from runwell.models.prices import FREE, host_elsewhere
+from runwell.models.settings import check_settings
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import check_http_clients
 
@@ -143,6 +144,7 @@ class VendorModel(BaseChatModel):
         name = getattr(self, "model", None)
         if not name or not isinstance(name, str):
             raise InvalidInput(f"{type(self).__name__} needs the name of a model; got model={name!r}.")
+        check_settings(type(self).__name__, {each: getattr(self, each, None) for each in self._fields})
         if self.http_library:
             check_http_clients(type(self).__name__, self.http_client, self.http_async_client, self.http_library)
         self.base_url = self._resolve_base_url()
@@ -245,6 +247,7 @@ class VendorModel(BaseChatModel):
 
     def _checked(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
         """The request for messages that a provider could take."""
+        check_settings(type(self).__name__, {**kwargs, "stop": stop})
         plain = check_outgoing(
             messages,
             largest=self.max_media_bytes,
@@ -409,6 +412,19 @@ class VendorModel(BaseChatModel):
         """What it says holds no key, even where a server echoes the one it was sent."""
         if isinstance(error, UnicodeEncodeError):
             return half_characters(error, "The request")
+        if isinstance(error, TypeError) and "JSON serializable" in str(error):
+            return InvalidInput(
+                f"The request to {self.base_url} holds what JSON cannot say: {error}.",
+                hint="Look at model_kwargs=, extra_body=, what was bound, and the extras of content blocks.",
+            )
+        if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+            return InvalidInput(
+                f"{type(self).__name__}: the vendor's SDK does not know an argument: {error}.",
+                hint="Look at model_kwargs=, extra_body= and what was bound.",
+            )
+        if isinstance(error, _ODD) and (place := _read_at(error)):
+            error = self._unreadable("something in it has another form than it should have", error)
+            error.add_note(f"It was read at {place}.")
         for secret in self._not_to_show():
             if secret != "none" and isinstance(error, ModelError) and secret in error.message:
                 error.message = error.message.replace(secret, "**********")
@@ -430,6 +446,21 @@ class VendorModel(BaseChatModel):
         problem = ModelError(f"{self.base_url} answered with what is not {self.answers_with}: {what} ({error}).")
         problem.retryable = True
         return problem
+
+
+_ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+_READING = frozenset({"_result", "take", "end"})
+
+
+def _read_at(error: Exception) -> str | None:
+    """Where an answer was read that this error comes from; None for an error of something else, such as of a function
+    that gives the key."""
+    from traceback import extract_tb
+
+    frames = extract_tb(error.__traceback__)
+    if not any(frame.name in _READING and "runwell" in frame.filename for frame in frames):
+        return None
+    return f"{frames[-1].filename}:{frames[-1].lineno}"
 
 
 def _is_there(module: str) -> bool:

@@ -80,9 +80,10 @@ def messages_to_wire(messages: Sequence[BaseMessage], *, system_in_middle: bool 
                 wire.append({"role": "assistant", "content": blocks})
         else:
             wire.append({"role": role, "content": _content(message, index)})
-    if system and not wire:
+    if not wire:
         raise InvalidHistory(
-            "Anthropic is sent nothing to answer: the history holds instructions alone.", hint="Add a HumanMessage."
+            "Anthropic is sent nothing to answer: the history holds instructions alone, or empty answers.",
+            hint="Add a HumanMessage.",
         )
     return _system(system), wire
 

@@ -196,8 +196,12 @@ class BlockWriter:
 
 
 def _text(text: str, notes: Any) -> dict[str, Any]:
-    citations = [citation for citation in map(_citation, notes or ()) if citation]
+    citations = [citation for citation in map(_citation, _listed(notes)) if citation]
     return {"citationsContent": {"content": [{"text": text}], "citations": citations}} if citations else {"text": text}
+
+
+def _listed(notes: Any) -> list[Mapping[str, Any]]:
+    return [note for note in notes if isinstance(note, Mapping)] if isinstance(notes, list) else []
 
 
 def _reasoning(block: Mapping[str, Any], extras: Mapping[str, Any], own: bool) -> list[dict[str, Any]]:

@@ -205,7 +205,7 @@ class ChatBedrockConverse(VendorModel):
         in_middle = bool((self.profile or {}).get("system_in_middle"))
         system, wire = messages_to_wire(messages, system_in_middle=in_middle)
         body: dict[str, Any] = {"modelId": self.model, "messages": wire}
-        if system and not wire:
+        if not wire:
             raise InvalidHistory(
                 "Bedrock is sent nothing to answer: the history holds instructions alone.", hint="Add a HumanMessage."
             )
@@ -374,6 +374,7 @@ class ChatBedrockConverse(VendorModel):
         return error
 
     def _safe(self, error: Exception) -> Exception:
+        error = super()._safe(error)
         if isinstance(error, ModelError | InvalidInput | InvalidConfig):
             error.message = self._hidden.out_of(error.message)
             error.args = (error.message,)

@@ -11,7 +11,9 @@ __all__ = ["AsyncHops", "Hops", "next_token"]
 def next_token(said: Any) -> str | None:
     """The token under which an answer goes on; None at its end."""
     candidates = said.get("candidates") if isinstance(said, Mapping) else None
-    last = candidates[0] if candidates else {}
+    last = candidates[0] if isinstance(candidates, list) and candidates else {}
+    if not isinstance(last, Mapping):
+        return None
     return last.get("continuationToken") or None if last.get("finishReason") == "CONTINUATION" else None
 
 

@@ -126,7 +126,9 @@ def _answer(message: Any, index: int, names: dict[str, str], newer: bool) -> lis
     """The parts of an answer. What its `tool_calls` say goes: a call changed or dropped there is so on the wire."""
     content = message.content
     blocks = [content] if isinstance(content, str) else readable_by("google", content)
-    signatures = message.response_metadata.get(SIGNATURES) or {}
+    signatures = message.response_metadata.get(SIGNATURES)
+    if not isinstance(signatures, Mapping):
+        signatures = {}
     parts: list[Part] = []
     if blocks and isinstance(blocks[0], str):
         parts = _plain(blocks[0], signatures)

@@ -91,7 +91,7 @@ def _thoughts(message: Any) -> str:
     if isinstance(message.content, str) or message.response_metadata.get("model_provider") not in (None, "ollama"):
         return ""
     blocks: list[Any] = list(standard_blocks(message.content))
-    return "".join(b.get("reasoning", "") for b in blocks if b["type"] == "reasoning" and not b.get("extras"))
+    return "".join(b.get("reasoning") or "" for b in blocks if b["type"] == "reasoning" and not b.get("extras"))
 
 
 def _parts(content: Any) -> tuple[str, list[str]]:

@@ -1,0 +1,149 @@
+"""What a program gets wrong in a message, a setting or a call is told by its place, with every vendor and before
+anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runwell import init_chat_model
+from runwell.errors import InvalidHistory, InvalidInput, ModelError
+from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.testing import WireServer
+
+from .test_own_blocks import DIALECTS, Vendor
+
+CALL: Any = {"name": "look", "args": {}, "id": "c1", "type": "tool_call"}
+
+
+@pytest.fixture(scope="module")
+def wires() -> Iterator[dict[str, WireServer]]:
+    servers = {name: WireServer(dialect) for name, dialect in DIALECTS.items()}
+    yield servers
+    for server in servers.values():
+        server.close()
+
+
+@pytest.fixture(params=list(DIALECTS))
+def vendor(request: pytest.FixtureRequest, wires: dict[str, WireServer]) -> Vendor:
+    return Vendor(request.param, wires[request.param])
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"type": ["text"], "text": "x"}, r"has the type \['text'\]"),
+        ({"type": "text", "text": "x", "extras": "y"}, "has extras that are no dict: 'y'"),
+        ({"type": "image", "url": "https://x/y.png", "extras": "y"}, "has extras that are no dict"),
+        ({"type": "text", "text": "x", "annotations": "y"}, "has annotations that are no list of dicts"),
+        ({"type": "reasoning", "reasoning": 3}, "has a reasoning that is no text: 3"),
+        ({"type": "server_tool_call"}, "lacks 'id', 'name'"),
+        ({"type": "server_tool_result", "tool_call_id": "x", "output": {1, 2}}, "holds {1, 2} in its output"),
+        ({"type": "server_tool_result", "tool_call_id": "x", "output": [float("nan")]}, "holds nan in its output"),
+        ({"type": "non_standard"}, "lacks 'value'"),
+        ({"type": "refusal"}, "lacks 'refusal'"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else str(value.get("type")),
+)
+def test_a_block_that_is_not_what_its_type_says(vendor: Vendor, block: Any, told: str) -> None:
+    place = r"Message 1 \(AIMessage\), block 1, .*"
+    vendor.refuses(InvalidInput, place + told, HumanMessage("Hi"), AIMessage(["x", block]))
+
+
+def test_oddities_beside_the_content_stop_nothing(vendor: Vendor) -> None:
+    odd = {"annotations": "y", "reasoning_content": 5}
+    told = AIMessage("Yes.", additional_kwargs=odd, response_metadata={"model_provider": 3, "thought_signatures": "x"})
+    thought = AIMessage([{"type": "reasoning", "reasoning": None}, {"type": "text", "text": "No."}])
+    assert "No." in vendor.sent(HumanMessage("Hi"), told, HumanMessage("Sure?"), thought, HumanMessage("Why?"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"stop": 5}, "stop is a text or a list of texts.* got 5"),
+        ({"stop": [1]}, "stop is a text or a list of texts"),
+        ({"temperature": "hot"}, "temperature is a number; got 'hot'"),
+        ({"max_tokens": "many"}, "max_tokens is a number|max_output_tokens is a number"),
+        ({"timeout": "soon"}, "timeout is a number of seconds above 0; got 'soon'"),
+        ({"timeout": -1}, "timeout is a number of seconds above 0; got -1"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_cannot_be(vendor: Vendor, settings: Any, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        vendor.model.invoke("Hi", **settings)
+    if vendor.name != "responses":  # whose API has no stop at all
+        prefix = vendor.name
+        with pytest.raises(InvalidInput, match=told):
+            init_chat_model(f"{prefix}:m", base_url=vendor.wire.base_url, api_key="none", **settings)
+    assert vendor.wire.requests == []
+
+
+def test_a_request_that_is_no_json(vendor: Vendor) -> None:
+    with pytest.raises(InvalidInput, match=r"JSON cannot say|does not know an argument|SDK refused the request"):
+        vendor.model.invoke("Hi", extra_body={"a": object()})
+    assert vendor.wire.requests == []
+
+
+@pytest.mark.parametrize("tools", [None, "add", 3, {"name": "add"}], ids=repr)
+def test_tools_that_are_no_list(vendor: Vendor, tools: Any) -> None:
+    with pytest.raises(InvalidInput, match="bind_tools takes a list of tools"):
+        vendor.model.bind_tools(tools)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "google_genai", "bedrock_converse"])
+def test_nothing_to_answer_is_refused(wires: dict[str, WireServer], name: str) -> None:
+    Vendor(name, wires[name]).refuses(InvalidHistory, "is sent nothing to answer", AIMessage(""))
+
+
+def test_a_tools_result_is_looked_at_too(vendor: Vendor) -> None:
+    result = ToolMessage([{"type": "text", "text": "x", "extras": 3}], tool_call_id="c1")
+    vendor.refuses(InvalidInput, r"Message 1 \(ToolMessage\), block 0", AIMessage("", tool_calls=[CALL]), result)
+
+
+ODD_ANSWERS: dict[str, list[Any]] = {
+    "openai": [
+        {"choices": [None]},
+        {"choices": [{}]},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"content": "x", "tool_calls": [None]}}]},
+        {"choices": [{"message": {"content": "x"}}], "usage": 5},
+        {"choices": "x"},
+    ],
+    "responses": [{"output": [None]}, {"output": [{"type": "message", "content": [None]}]}, {"output": "x"}],
+    "anthropic": [{"content": [None]}, {"content": [{}]}, {"content": [{"type": "text"}]}, {"content": "x"}],
+    "google_genai": [{"candidates": [None]}, {"candidates": [{"content": {"parts": [None]}}]}, {"candidates": "x"}],
+    "mistralai": [{"choices": [None]}, {"choices": [{}]}, {"choices": "x"}],
+    "cohere": [{"message": {"content": [None]}}, {"message": {"tool_calls": [None]}}],
+    "bedrock_converse": [{"output": {"message": {"content": [None]}}}],
+    "ollama": [
+        {"message": {"content": "x", "tool_calls": [{}]}},
+        {"message": {"content": "x", "tool_calls": [None]}},
+        {"message": {"content": "x"}, "eval_count": "x"},
+    ],
+}
+
+
+def test_an_answer_of_another_form_is_told_as_one(vendor: Vendor) -> None:
+    """What comes back is read once, here: no error of Python's own, and no key in it."""
+    model = vendor.model.with_max_retries(0)
+    for odd in ODD_ANSWERS[vendor.name]:
+        vendor.wire.json(odd)
+        with pytest.raises(ModelError) as caught:
+            model.invoke("Hi")
+        assert caught.value.retryable
+        vendor.wire.events(odd)
+        with pytest.raises(ModelError):
+            list(model.stream("Hi"))
+
+
+def test_the_error_of_a_function_that_gives_the_key_is_its_own(wires: dict[str, WireServer]) -> None:
+    from runwell.providers.openai import ChatOpenAI
+
+    def key() -> str:
+        raise KeyError("MY_TOKEN")
+
+    with pytest.raises(KeyError, match="MY_TOKEN"):
+        ChatOpenAI(model="m", api_key=key, base_url=wires["openai"].base_url, max_retries=0).invoke("Hi")
