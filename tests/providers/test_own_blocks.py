@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from runwell import init_chat_model
+from runwell import create_agent, init_chat_model
 from runwell.errors import InvalidHistory, InvalidInput, UnsupportedByProvider
 from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.observe.handlers import BaseCallbackHandler
+from runwell.persistence.checkpoints import InMemorySaver
 from runwell.providers.openai import ChatOpenAI, ChatOpenRouter, ChatVLLM
 from runwell.testing import WireServer
 from runwell.testing.wire import (
@@ -293,3 +294,14 @@ def test_a_marked_block_that_is_no_dict_is_refused(vendor: Vendor) -> None:
     vendor.refuses(
         InvalidInput, "is marked as the vendor's and holds 3", HumanMessage([{"type": "non_standard", "value": 3}])
     )
+
+
+def test_b9_an_agents_thread_is_not_stuck_behind_a_blank_message(wires: dict[str, WireServer]) -> None:
+    vendor = Vendor("anthropic", wires["anthropic"])
+    agent = create_agent(vendor.model, [], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    with pytest.raises(InvalidHistory, match="nothing but blanks"):
+        agent.invoke({"messages": "  "}, config)
+    vendor.wire.say("Hi.")
+    assert agent.invoke({"messages": "hello"}, config)["messages"][-1].text == "Hi."
+    assert vendor.wire.last["body"]["messages"] == [{"role": "user", "content": "hello"}]

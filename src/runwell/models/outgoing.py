@@ -49,13 +49,15 @@ def check_outgoing(
     any_role: bool = False,
     functions: bool = False,
     pairs: bool = True,
+    blanks: bool = False,
 ) -> bool:
     """Raises InvalidHistory or InvalidInput, naming the message, for what no provider would take: calls without
     results, results without calls, one id for two calls (if `pairs`); arguments of calls that are no JSON; instructions
     to a history, and results of functions (unless `functions`); roles that there are not (unless `any_role`); media
     that are larger than `largest` bytes, not base64, or of no kind; text that is no Unicode.
 
-    Returns whether all of them are plain texts that say something, or answers: then nothing has to be fitted.
+    Returns whether all of them are plain texts that say something: then nothing has to be fitted. Answers and results
+    may say nothing, unless `blanks` have to be fitted there too.
     """
     called, plain = False, True
     message: Any
@@ -65,7 +67,7 @@ def check_outgoing(
         exactly = type(message)
         if exactly is AIMessage:
             text = message.content
-            if type(text) is str and text.isascii() and not text.isspace():
+            if type(text) is str and text.isascii() and not (blanks and text.isspace()):
                 if not message.tool_calls and not message.invalid_tool_calls:
                     continue
                 called = True
@@ -73,7 +75,7 @@ def check_outgoing(
                     continue
         elif exactly is ToolMessage:
             text = message.content
-            if type(text) is str and text.isascii() and not text.isspace():
+            if type(text) is str and text.isascii() and not (blanks and text.isspace()):
                 called = True
                 continue
         elif exactly is HumanMessage:

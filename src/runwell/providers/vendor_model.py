@@ -254,6 +254,7 @@ class VendorModel(BaseChatModel):
             any_role=self.any_role and self.base_url != self.default_base_url,
             functions=self.takes_functions,
             pairs=self._has_whole_history(kwargs),
+            blanks=self.refuses_blanks,
         )
         if not plain:
             messages = self._fitted(messages, kwargs)
