@@ -160,6 +160,18 @@ def test_what_a_newer_model_of_another_vendor_said_stops_no_conversation(vendor:
     assert "thing_of_2030" not in body
 
 
+def test_a_new_item_of_the_responses_api_goes_back_there_and_not_to_chat_completions(
+    wires: dict[str, WireServer],
+) -> None:
+    item = {"type": "non_standard", "value": {"type": "item_of_2030", "id": "x_1"}}
+    said = AIMessage([{"type": "text", "text": "Yes."}, item], response_metadata={"model_provider": "openai"})
+    history = [HumanMessage("Hi"), said, HumanMessage("Sure?")]
+    assert "item_of_2030" in Vendor("responses", wires["responses"]).sent(*history)
+    body = Vendor("openai", wires["openai"]).sent(*history)
+    assert "Yes." in body
+    assert "item_of_2030" not in body
+
+
 def test_an_answer_to_a_servers_question_is_an_item_of_its_own(wires: dict[str, WireServer]) -> None:
     answer = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
     responses = Vendor("responses", wires["responses"])

@@ -118,6 +118,8 @@ def _assistant(message: Any, strictly: bool) -> dict[str, Any]:
     content = message.content
     if not isinstance(content, str):
         content = readable_by("", content)
+        if message.response_metadata.get("model_provider"):  # items of the Responses API, which this one does not know
+            content = [each for each in content if isinstance(each, str) or each.get("type") != "non_standard"]
     wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content)}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:
