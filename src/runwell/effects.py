@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 Flow = Coroutine[Any, Any, T]
 """A running piece of engine code: awaits effects, returns T."""
@@ -168,8 +169,8 @@ class Now(Effect[float]):
     __slots__ = ()
 
 
-def flow(function: Callable[..., Flow[T]]) -> Callable[..., Flow[T]]:
-    """Mark an `async def` as engine code: it awaits effects, not asyncio."""
+def flow(function: F) -> F:
+    """Mark an `async def` as engine code: it awaits effects, not asyncio. Of a conditional edge it may be a plain one."""
     function.__runwell_flow__ = True  # type: ignore[attr-defined]
     return function
 

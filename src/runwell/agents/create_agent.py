@@ -26,7 +26,6 @@ from runwell.agents.state_fields import check_state_fields
 from runwell.agents.structured_output import ToolStrategy, strategy_of
 from runwell.agents.tool_node import tool_node
 from runwell.drivers.colour import callee
-from runwell.effects import flow
 from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
 from runwell.graph.builder import StateGraph
 from runwell.messages.convert import convert_to_messages
@@ -404,18 +403,10 @@ def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -
         graph.add_edge("model", "after_model")
         decider = "after_model"
 
-    @flow
-    async def after_the_model(state: Any) -> Any:
-        return after_model(setup, state)
-
-    @flow
-    async def after_the_tools(state: Any) -> Any:
-        return after_tools(setup, state)
-
-    graph.add_conditional_edges(decider, after_the_model, places, joint=True)
+    graph.add_conditional_edges(decider, after_model(setup), places, joint=True)
     if setup.has_tools:
         graph.add_node("tools", tool_node(setup))
-        graph.add_conditional_edges("tools", after_the_tools, places, joint=True)
+        graph.add_conditional_edges("tools", after_tools(setup), places, joint=True)
     return graph
 
 

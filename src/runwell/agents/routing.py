@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from runwell.agents.history import last_reply, lent_of
 from runwell.agents.setup import Setup
+from runwell.effects import flow
 from runwell.messages.message import AIMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Send
@@ -14,59 +15,72 @@ from runwell.ports.command import Send
 __all__ = ["after_model", "after_tools", "sends"]
 
 
-def after_model(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
-    """The next place, after the model and any after_model hooks.
+Place = str | list[Send]
+
+
+def after_model(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
+    """The rule that gives the next place, after the model and any after_model hooks.
 
     Calls that nothing has answered run, an exclusive tool's alone. Calls that were all answered without running
     (malformed, refused, over the budget) go back to the model. Else the run ends.
     """
-    place, reason = _after_model(setup, state)
+    end, loop, has_tools = setup.end, setup.loop, setup.has_tools
+
+    def after_the_model(state: Mapping[str, Any]) -> Place:
+        if state.get("stopped"):
+            return _to(end, "C2", "the run was stopped")
+        reply, answered = last_reply(state.get("messages") or ())
+        if reply is None:
+            return _to(loop, "C2", "the model has not spoken")
+        pending = _pending(reply, answered)
+        if pending and has_tools:
+            return _to(sends(setup, state, pending), "C2", "calls are open")
+        again = (state.get("ledger") or {}).get("ask_again")
+        if state.get("structured_response") is not None and not again:
+            return _to(end, "C2", "the structured answer is there")
+        if again:
+            return _to(loop, "C2", "the model is to answer again")
+        if answered:
+            return _to(loop, "C2", "calls were answered without running")
+        return _to(end, "C2", "the model called no tool")
+
+    return flow(after_the_model)
+
+
+def after_tools(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
+    """The rule that gives the next place, once a batch of tool calls has been answered."""
+    end, loop = setup.end, setup.loop
+
+    def after_the_tools(state: Mapping[str, Any]) -> Place:
+        reply, answered = last_reply(state.get("messages") or ())
+        if reply is None:
+            return _to(loop, "C5", "the history was cleared")
+        pending = _pending(reply, answered)
+        if pending:
+            return _to(sends(setup, state, pending), "C5", "calls are open")
+        if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
+            return _to(end, "C5", "the structured answer is there")
+        if _all_direct(setup, state, reply):
+            return _to(end, "C5", "every call returned directly")
+        return _to(loop, "C5", "the model reads the results")
+
+    return flow(after_the_tools)
+
+
+def _pending(reply: AIMessage, answered: set[str]) -> list[Any]:
+    """The calls of a turn that nothing has answered."""
+    calls: list[Any] = reply.tool_calls
+    if not answered or not calls:
+        return calls
+    if len(calls) == 1:
+        return [] if calls[0]["id"] in answered else calls
+    return [call for call in calls if call["id"] not in answered]
+
+
+def _to(place: Place, seat: str, reason: str) -> Place:
     if watched():
-        record_decision("C2", _said(place), reason, "code")
+        record_decision(seat, _said(place), reason, "code")
     return place
-
-
-Way = tuple[str | list[Send], str]
-"""A place, and why there."""
-
-
-def _after_model(setup: Setup, state: Mapping[str, Any]) -> Way:
-    if state.get("stopped"):
-        return setup.end, "the run was stopped"
-    reply, answered = last_reply(state.get("messages") or ())
-    if reply is None:
-        return setup.loop, "the model has not spoken"
-    pending = [call for call in reply.tool_calls if call["id"] not in answered]
-    if pending and setup.has_tools:
-        return sends(setup, state, pending), "calls are open"
-    again = (state.get("ledger") or {}).get("ask_again")
-    if state.get("structured_response") is not None and not again:
-        return setup.end, "the structured answer is there"
-    if answered or again:
-        return setup.loop, "the model is to answer again" if again else "calls were answered without running"
-    return setup.end, "the model called no tool"
-
-
-def after_tools(setup: Setup, state: Mapping[str, Any]) -> str | list[Send]:
-    """The next place, once a batch of tool calls has been answered."""
-    place, reason = _after_tools(setup, state)
-    if watched():
-        record_decision("C5", _said(place), reason, "code")
-    return place
-
-
-def _after_tools(setup: Setup, state: Mapping[str, Any]) -> Way:
-    reply, answered = last_reply(state.get("messages") or ())
-    if reply is None:
-        return setup.loop, "the history was cleared"
-    pending = [call for call in reply.tool_calls if call["id"] not in answered]
-    if pending:
-        return sends(setup, state, pending), "calls are open"
-    if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
-        return setup.end, "the structured answer is there"
-    if _all_direct(setup, state, reply):
-        return setup.end, "every call returned directly"
-    return setup.loop, "the model reads the results"
 
 
 def _said(place: str | list[Send]) -> str:
@@ -89,7 +103,10 @@ def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:
 
 def _all_direct(setup: Setup, state: Mapping[str, Any], reply: AIMessage) -> bool:
     """Whether all calls that ran were of return_direct tools, whose result ends the run; an error never does."""
-    direct = _named(setup.return_direct, lent_of(state), "return_direct")
+    lent = lent_of(state)
+    if not (lent or setup.return_direct):
+        return False
+    direct = _named(setup.return_direct, lent, "return_direct")
     if not direct:
         return False
     answers = _answers(state)
@@ -106,6 +123,8 @@ def _named(own: frozenset[str], lent: Mapping[str, Any] | None, trait: str) -> f
 
 def sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
     """Side by side, but an exclusive tool's call by itself, after the others."""
+    if len(calls) == 1:
+        return [Send("tools", calls[0])]
     exclusive = _named(setup.exclusive, lent_of(state), "exclusive")
     together = [call for call in calls if call["name"] not in exclusive] if exclusive else calls
     return [Send("tools", call) for call in (together or calls[:1])]

@@ -27,7 +27,7 @@ from runwell.graph.keeping import Keeping
 from runwell.graph.nesting import leave
 from runwell.graph.node import Node
 from runwell.graph.opening import open_thread
-from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tasks, put_off
+from runwell.graph.plan import JUMP, Write, apply_step, changed_values, plan_tasks, put_off, tasks_to
 from runwell.graph.pushing import handed_over
 from runwell.graph.recorded import contents_of
 from runwell.graph.routes import Routing
@@ -50,6 +50,9 @@ __all__ = ["Run", "Task"]
 
 Done = list[tuple[str, list[Write]]]
 """A step's tasks as (node, writes), in task order."""
+
+NO_QUESTIONS: list[Interrupt] = []
+"""Of a step that has ended."""
 
 
 class Task:
@@ -146,6 +149,7 @@ class Run(Keeping, Routing):
         if graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
             begin = self._through
         watches = self.saver is not None and graph.output_is_state
+        straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else NOTHING
         while self.next:
@@ -159,13 +163,24 @@ class Run(Keeping, Routing):
                 raise _too_many(graph.name, now, limit)
             if watches and (self.watch is None or graph.debug):
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
-            done, interrupts = await self._step(now, begin)
+            if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
+                (task,) = now
+                (outcome,) = await RunTasks((partial(begin, task, True),))
+                if outcome.error is None:
+                    done, interrupts = [(task.node, outcome.value)], NO_QUESTIONS
+                else:
+                    done, interrupts = await self._results(now, now, [outcome], {}, [])
+            else:
+                done, interrupts = await self._step(now, begin)
             if not done:
                 await self._paused(interrupts)  # none: at a breakpoint in a nested graph
                 return interrupts
             changes = self._apply(done)
-            routed = await self.with_joint_routes(done) if graph.joint else done
-            self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
+            if straight and len(done) == 1:
+                self.next = tasks_to(self.step + 1, await self.led(*done[0]))
+            else:
+                routed = await self.with_joint_routes(done)
+                self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
             if self.records or self.saver is not None or self.modes:
                 await self._show(done, changes)
             if self.breaks_after and any(node in self.breaks_after for node, _ in done):
@@ -200,11 +215,6 @@ class Run(Keeping, Routing):
         """Run a step's tasks that have no result yet, each by `begin`; gives all results in task order, or the open
         questions."""
         alone = len(tasks) == 1
-        if alone and not self.records and self.pending is None:  # the usual case, in short
-            (outcome,) = await RunTasks((partial(begin, tasks[0], True),))
-            if outcome.error is None:
-                return [(tasks[0].node, outcome.value)], []
-            return await self._results(tasks, tasks, [outcome], {}, [])
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
         todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
@@ -258,18 +268,20 @@ class Run(Keeping, Routing):
 
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
-        node = self.graph.nodes_and_start[planned.node]
-        runtime, spends, saved = self.base, self.base.budget, self.saver is not None
+        graph, runtime, saved = self.graph, self.base, self.saver is not None
+        name, spends = planned.node, runtime.budget
+        node = graph.nodes_and_start[name]
+        apart = spends is not None and (saved or self.nested)  # what it uses is then told with its result
         if node.own_runtime or saved or spends is not None:
             runtime = runtime.at(
                 ExecutionInfo(
-                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, run_id=self.run_id
+                    self.thread_id, self.head, self.ns, planned.id, name, self.step + 1, 1, self.token or self.run_id
                 )
             )
-            if spends is not None:
+            if apart:
                 runtime.budget = spends.part()
         pauses = saved and self.can_pause
-        scope = TaskScope(planned.id, planned.node, runtime, self.place, self, pauses, self.answer_in_process)
+        scope = TaskScope(planned.id, name, runtime, self.place, self, pauses, self.answer_in_process)
         if self.records and (record := self.records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
@@ -291,26 +303,24 @@ class Run(Keeping, Routing):
                     if scope.calls is not None:
                         await ended_by(scope.calls, error)
                     raise
-            if spends is not None and saved and runtime.budget.used:
+            if apart and saved and runtime.budget.used:
                 self.applied = None  # worked out without what comes now
-                writes.append((SPENT if self.graph.counts else USED, dict(runtime.budget.used)))
+                writes.append((SPENT if graph.counts else USED, dict(runtime.budget.used)))
         except GraphInterrupt as pause:
-            await self.keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(pause.interrupts)))
+            await self.keep(scope, TaskRecord(planned.id, name, interrupts=list(pause.interrupts)))
             raise
         except GraphDrained:
-            await self.keep(scope, TaskRecord(planned.id, planned.node))
+            await self.keep(scope, TaskRecord(planned.id, name))
             raise
         except ParentCommand:
             raise
         except Exception as error:
-            error.add_note(
-                f"in node {planned.node!r} of graph {self.graph.name!r}, step {self.step + 1}{self._thread()}"
-            )
-            await self.keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
+            error.add_note(f"in node {name!r} of graph {graph.name!r}, step {self.step + 1}{self._thread()}")
+            await self.keep(scope, TaskRecord(planned.id, name, error=f"{type(error).__name__}: {error}"))
             raise
         if saved and not alone:
-            kept = [one for one in writes if one[0] not in self.graph.untracked] if self.graph.untracked else writes
-            await self.keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=kept))
+            kept = [one for one in writes if one[0] not in graph.untracked] if graph.untracked else writes
+            await self.keep(scope, TaskRecord(planned.id, name, done=True, writes=kept))
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
@@ -340,8 +350,7 @@ class Run(Keeping, Routing):
             return None
         if self.watch is not None:
             self.watch.check((node.name,), self.values, {}, graph.untracked)
-        routes = await self._joint_route(node.name, []) if node.name in graph.joint else []
-        tasks, _ = plan_tasks(graph.blueprint, self.step + 2, [(node.name, routes)], {})
+        tasks = tasks_to(self.step + 2, await self.led(node.name, []))
         return tasks[0] if len(tasks) == 1 else None
 
     async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
@@ -383,11 +392,11 @@ class Run(Keeping, Routing):
         deadline: Deadline | None = None,
     ) -> list[Write]:
         """Run a node once; gives its writes."""
-        if node.subgraph is not None:
-            return await self._nested(node, planned, scope)
         state: Any = None
         if node.flow is not None:
             result = await node.flow(Task(self, planned, runtime, scope))
+        elif node.subgraph is not None:
+            return await self._nested(node, planned, scope)
         else:
             state = (
                 planned.arg if planned.sent
@@ -441,11 +450,15 @@ class Run(Keeping, Routing):
 
     def _apply(self, done: Done) -> dict[str, tuple[Any, Any]]:
         """Apply a step's writes; gives what they changed."""
-        graph, applied, self.applied = self.graph, self.applied, None
-        if applied is not None and len(done) == 1 and done[0][1] is applied[0]:
-            _, changes, after = applied
+        graph, applied, after = self.graph, self.applied, None
+        if applied is None:
+            changes = apply_step(graph.blueprint, self.values, done)
         else:
-            changes, after = apply_step(graph.blueprint, self.values, done), None
+            self.applied = None
+            if len(done) == 1 and done[0][1] is applied[0]:
+                _, changes, after = applied
+            else:
+                changes = apply_step(graph.blueprint, self.values, done)
         if self.watch is not None:
             self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
         if changes:

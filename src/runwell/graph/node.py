@@ -120,7 +120,10 @@ def injected(wants: Sequence[str], runtime: Runtime[Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Branch:
-    """A conditional edge: `path(state)` names where to go, through `ends` if given. `flow`: it is engine code."""
+    """A conditional edge: `path(state)` names where to go, through `ends` if given.
+
+    `flow`: it is engine code, a coroutine function or a plain one, and is given the values themselves.
+    """
 
     name: str
     callee: Callee[Any]

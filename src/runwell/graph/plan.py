@@ -28,6 +28,7 @@ __all__ = [
     "plan_tasks",
     "put_off",
     "routes_of",
+    "tasks_to",
 ]
 
 Write = tuple[str, Any]
@@ -127,28 +128,47 @@ def changed_values(values: dict[str, Any], changes: Mapping[str, tuple[Any, Any]
     """`values` with `changes` made: a new dict."""
     after = dict(values)
     for name, (_, new) in changes.items():
+        after[name] = new
         if new is GONE:
-            after.pop(name, None)
-        else:
-            after[name] = new
+            del after[name]
     return after
 
 
 def routes_of(blueprint: Blueprint, node: str, writes: Sequence[Write]) -> tuple[Sequence[str | Send], bool]:
     """Where a task leads, and whether by its edges: a jump replaces them."""
-    routes: list[str | Send] | None = None
-    jumps: list[str | Send] = []
-    for name, target in writes:
-        if name in LEADS:
-            if routes is None:
-                routes = []
-            (routes if name == ROUTE else jumps).append(target)
     edges = blueprint.edges.get(node, ())
-    if routes is None:
+    for name, _ in writes:
+        if name in LEADS:
+            break
+    else:
         return edges, True
+    jumps = [target for name, target in writes if name == JUMP]
     if jumps:
         return jumps, False
-    return [*edges, *routes] if edges else routes, True
+    return [*edges, *(target for name, target in writes if name == ROUTE)], True
+
+
+def tasks_to(step: int, targets: Sequence[str | Send]) -> list[PlannedTask]:
+    """The tasks that targets make of step `step`: a node named several times runs once, every `Send` is its own."""
+    if len(targets) == 1:  # the usual case, in short
+        target = targets[0]
+        if type(target) is str:
+            return [PlannedTask(f"{target}:{step}", target)] if target != END else []
+        assert isinstance(target, Send)
+        return [PlannedTask(f"{target.node}:{step}:0", target.node, True, target.arg)]
+    tasks: dict[str | int, PlannedTask] = {}
+    _add(tasks, step, targets)
+    return list(tasks.values())
+
+
+def _add(tasks: dict[str | int, PlannedTask], step: int, targets: Sequence[str | Send]) -> None:
+    """Add to `tasks`, where a node's own task is under its name, and Sends are under their numbers."""
+    for target in targets:
+        if isinstance(target, Send):
+            number, node = len(tasks), target.node
+            tasks[number] = PlannedTask(f"{node}:{step}:{number}", node, True, target.arg)
+        elif target not in tasks and target != END:
+            tasks[target] = PlannedTask(f"{target}:{step}", target)
 
 
 def plan_tasks(
@@ -164,29 +184,14 @@ def plan_tasks(
     off so far; they run once nothing else is left.
     """
     if len(ended) == 1 and not blueprint.joins and not waiting:  # the usual case, in short
-        targets, _ = routes_of(blueprint, *ended[0])
-        if len(targets) == 1:
-            target = targets[0]
-            if type(target) is str:
-                return [PlannedTask(f"{target}:{step}", target)] if target != END else [], {}
-            assert isinstance(target, Send)
-            return [PlannedTask(f"{target.node}:{step}:0", target.node, True, target.arg)], {}
-    tasks: dict[str | int, PlannedTask] = {}  # a node's own task under its name, Sends under their numbers
+        return tasks_to(step, routes_of(blueprint, *ended[0])[0]), {}
+    tasks: dict[str | int, PlannedTask] = {}
     progress = {name: list(sources) for name, sources in joins.items()}
     left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand
 
-    def add(targets: Sequence[str | Send]) -> None:
-        for target in targets:
-            if isinstance(target, Send):
-                number, node = len(tasks), target.node
-                tasks[number] = PlannedTask(f"{node}:{step}:{number}", node, True, target.arg)
-            elif target not in tasks and target != END:
-                tasks[target] = PlannedTask(f"{target}:{step}", target)
-
     for node, writes in ended:
         targets, by_edges = routes_of(blueprint, node, writes)
-        if targets:
-            add(targets)
+        _add(tasks, step, targets)
         if by_edges and blueprint.joins and node not in left:
             left.append(node)
     for join in blueprint.joins:
@@ -194,10 +199,10 @@ def plan_tasks(
         seen = [*seen, *(node for node in left if node in join.sources and node not in seen)]
         if len(seen) == len(join.sources):
             progress.pop(join.name, None)
-            add((join.target,))
+            _add(tasks, step, (join.target,))
         elif seen:
             progress[join.name] = seen
-    add([Send(task.node, task.arg) if task.sent else task.node for task in waiting])
+    _add(tasks, step, [Send(task.node, task.arg) if task.sent else task.node for task in waiting])
     return list(tasks.values()), progress
 
 

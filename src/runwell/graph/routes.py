@@ -13,7 +13,7 @@ from runwell.errors import (
     nearest,
 )
 from runwell.graph.node import Branch, Node
-from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values
+from runwell.graph.plan import JUMP, ROUTE, Write, apply_step, changed_values, routes_of
 from runwell.graph.run_state import RunState
 from runwell.graph.updates import no_task
 from runwell.ports.command import END, Send
@@ -63,7 +63,9 @@ class Routing(RunState):
         graph = self.graph
         for branch in branches:
             if branch.flow is not None:
-                chosen = await branch.flow(values)
+                chosen = branch.flow(values)
+                if is_coroutine(chosen):
+                    chosen = await chosen
             else:
                 called = branch.callee if not branch.wants else branch.bound(runtime)
                 state = self.view(graph.schema, values)
@@ -82,7 +84,7 @@ class Routing(RunState):
 
     def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
         targets: list[str | Send] = []
-        for one in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
+        for one in chosen if isinstance(chosen, (list, tuple)) else (chosen,):
             if isinstance(one, Send):
                 target: str | Send = one
                 name = one.node
@@ -116,6 +118,8 @@ class Routing(RunState):
         They are asked once for all of a node's tasks.
         """
         joint = self.graph.joint
+        if not joint:
+            return done
         if len(done) == 1:
             node, writes = done[0]
             return [(node, [*writes, *await self._joint_route(node, writes)])] if node in joint else done
@@ -136,9 +140,30 @@ class Routing(RunState):
                     hint="Let only one of them jump, or all to the same place.",
                 )
             return []
-        branch = self.graph.joint[node]
-        if branch.flow is not None:
-            chosen = await branch.flow(self.values)
-        else:
+        return [(ROUTE, target) for target in await self._joint(node, self.graph.joint[node])]
+
+    async def _joint(self, node: str, branch: Branch) -> Sequence[str | Send]:
+        """Where a conditional edge leads that looks at the state after the whole step."""
+        if branch.flow is None:
             chosen = await Call(branch.callee, self.view(self.graph.schema, self.values))
-        return [(ROUTE, target) for target in self._chosen(node, branch, chosen)]
+        else:
+            chosen = branch.flow(self.values)
+            if is_coroutine(chosen):
+                chosen = await chosen
+        if type(chosen) is str:  # the usual case, in short
+            target = chosen if branch.ends is None else branch.ends.get(chosen)
+            if target in self.graph.nodes:
+                return (target,)
+        return self._chosen(node, branch, chosen)
+
+    async def led(self, node: str, writes: list[Write]) -> Sequence[str | Send]:
+        """Where a task that ended alone leads, by its jumps, its edges and what its conditional edges choose."""
+        branch = self.graph.joint.get(node)
+        if branch is None:
+            return routes_of(self.graph.blueprint, node, writes)[0]
+        targets, by_edges = routes_of(self.graph.blueprint, node, writes)
+        if not by_edges:
+            await self._joint_route(node, writes)  # refuses jumps to different places
+            return targets
+        chosen = await self._joint(node, branch)
+        return [*targets, *chosen] if targets else chosen

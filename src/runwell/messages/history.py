@@ -47,15 +47,23 @@ class MessageList(list[BaseMessage]):
         place = self.places.get(id)
         return place if place is not None and place < len(self) and self[place].id == id else None
 
-    def add(self, message: BaseMessage) -> None:
-        """Append a message whose id is in none of ours."""
-        place, name, places = len(self), message.id, self.places
-        assert name is not None
-        assert places is not None
-        if places.setdefault(name, place) != place:
+    def put(self, message: BaseMessage) -> None:
+        """Append a message, or put it in place of the one with its id; of one without an id a copy under a fresh one.
+
+        For a list that knows its places.
+        """
+        place, name = len(self), message.id
+        if name is None:
+            message = with_id(message, new_id())
+            name = cast("str", message.id)
+        known = self.places.setdefault(name, place)  # type: ignore[union-attr]
+        if known != place:
+            if known < place and self[known].id == name:
+                list.__setitem__(self, known, message)  # ours would forget, here and below
+                return
             self.places = _places(self)  # another branch has the id elsewhere: ours must know its own
             self.places[name] = place
-        list.append(self, message)  # ours would forget
+        list.append(self, message)
 
 
 def _forgetful(name: str) -> Callable[..., Any]:
@@ -83,18 +91,20 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     Messages are never changed: one without an id is copied under a fresh one, all others are the same objects.
     Appending costs O(new) plus the copy of a list of references.
     """
-    added = convert_to_messages(right)
-    whole = _WHOLE.issuperset(map(type, added))  # as almost always: nothing to take out, no chunk
-    for number in range(len(added) - 1, -1, -1) if not whole else ():
-        if added[number].id == REMOVE_ALL_MESSAGES and isinstance(added[number], RemoveMessage):
-            added, left = added[number + 1 :], ()
-            break
     known = type(left) is MessageList and left.places is not None
+    if type(right) is list and _WHOLE.issuperset(map(type, right)):  # nothing to take out, no chunk: as almost always
+        result = MessageList(left, left.places) if known else _adopted(left)
+        for message in right:
+            result.put(message)
+        return result
+    added = convert_to_messages(right)
+    for number in range(len(added) - 1, -1, -1):
+        if added[number].id == REMOVE_ALL_MESSAGES and isinstance(added[number], RemoveMessage):
+            added, left, known = added[number + 1 :], (), False
+            break
     result = MessageList(left, left.places) if known else _adopted(left)
     for message in added:
-        if whole:
-            pass
-        elif isinstance(message, RemoveMessage):
+        if isinstance(message, RemoveMessage):
             place = result.place_of(cast("str", message.id))
             if place is None:
                 raise InvalidInput(
@@ -104,16 +114,9 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
             del result[place]
             result.places = _places(result)
             continue
-        elif isinstance(message, BaseMessageChunk):
+        if isinstance(message, BaseMessageChunk):
             message = message.to_message()
-        if message.id is None:
-            result.add(with_id(message, new_id()))
-            continue
-        place = result.place_of(message.id)
-        if place is None:
-            result.add(message)
-        else:
-            list.__setitem__(result, place, message)
+        result.put(message)
     return result
 
 
