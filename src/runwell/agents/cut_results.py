@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from runwell.agents.cut_blocks import blocks_text, cut_blocks, cut_text, media_in, media_size
 from runwell.agents.limits import AgentLimits
 from runwell.errors import ToolError
-from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
+from runwell.messages.message import BaseMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.ports.command import Command
 from runwell.tools.decorator import tool
 from runwell.tools.runtime import ToolRuntime
 from runwell.tools.structured import StructuredTool
 
-__all__ = ["READER", "artifact_reader", "bounded", "newly_cut", "whole_text"]
+__all__ = ["READER", "any_cut", "artifact_reader", "bounded", "whole_text"]
 
 READER = "read_artifact"
 """The name of the tool that shows what was cut. An agent's own tools cannot have it."""
@@ -121,14 +121,11 @@ def whole_text(message: ToolMessage) -> str:
     return whole if isinstance(whole, str) else blocks_text(whole)
 
 
-def newly_cut(messages: Sequence[BaseMessage], *, every: bool) -> bool:
-    """Whether a result among them was cut: among all, or among those since the model spoke last."""
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage):
-            if CUT in message.additional_kwargs:
-                return True
-        elif not every and isinstance(message, AIMessage):
-            return False
+def any_cut(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a result among them was cut."""
+    for message in messages:
+        if CUT in message.additional_kwargs and isinstance(message, ToolMessage):
+            return True
     return False
 
 

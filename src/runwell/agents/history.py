@@ -8,7 +8,16 @@ from typing import Any
 from runwell.messages.calls import calls_as_written
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["abandoned_answers", "last_reply", "lent_of", "open_calls", "stray_answers", "unanswered", "was_lent"]
+__all__ = [
+    "abandoned_answers",
+    "last_answers",
+    "last_reply",
+    "lent_of",
+    "open_calls",
+    "stray_among",
+    "unanswered",
+    "was_lent",
+]
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, set[str]]:
@@ -36,18 +45,26 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[Any]:
     return [] if reply is None else [call for call in calls_as_written(reply) if call["id"] not in answered]
 
 
-def stray_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """Newest answers whose call is gone: a tool of the same turn has cleared the history."""
-    if not messages or not isinstance(messages[-1], ToolMessage):
-        return []
+def last_answers(messages: Sequence[BaseMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The newest AI message, and the answers after it, the newest first."""
     found: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             found.append(message)
         elif isinstance(message, AIMessage):
-            asked = [call["id"] for call in calls_as_written(message)]
-            return [answer for answer in found if answer.tool_call_id not in asked]
-    return found
+            return message, found
+    return None, found
+
+
+def stray_among(reply: AIMessage | None, answers: list[ToolMessage]) -> list[ToolMessage]:
+    """Of the newest answers those whose call is gone: a tool of the same turn has cleared the history."""
+    if reply is None:
+        return answers
+    asked = {call["id"] for call in calls_as_written(reply)}
+    for answer in answers:
+        if answer.tool_call_id not in asked:
+            return [answer for answer in answers if answer.tool_call_id not in asked]
+    return []
 
 
 def abandoned_answers(

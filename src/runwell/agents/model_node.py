@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
 from typing import Any
 
-from runwell.agents.cut_results import newly_cut
-from runwell.agents.history import stray_answers
+from runwell.agents.cut_results import any_cut
+from runwell.agents.history import last_answers, stray_among
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
 from runwell.agents.middleware.middleware import Hook
@@ -46,18 +46,23 @@ __all__ = ["model_node"]
 
 def model_node(setup: Setup) -> Callable[[Task], Any]:
     """The model's node. What comes next is left to the graph's edges."""
+    wraps = setup.hooks["wrap_model_call"]
+    copies = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
 
     @flow
     async def model(task: Task) -> Any:
         values = task.values
         ledger = values.get("ledger") or {}
         history = values.get("messages") or []
+        stray: list[ToolMessage] = []
+        answers: Sequence[BaseMessage] = history
         begun = "checked" in ledger  # what came in has been looked at; what this run adds is valid by itself
-        stray = stray_answers(history) if begun else []
-        if stray:
-            gone = set(map(id, stray))
-            history = [message for message in history if id(message) not in gone]
-            task.values = {**values, "messages": history}
+        if begun:
+            reply, answers = last_answers(history)
+            if answers and answers[0] is history[-1] and (stray := stray_among(reply, answers)):
+                gone = set(map(id, stray))
+                history = [message for message in history if id(message) not in gone]
+                task.values = values = {**values, "messages": history}
         if not history:
             raise InvalidInput(
                 f"Agent {setup.name!r} has no messages to answer.",
@@ -72,21 +77,33 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
             return _stopped(setup, over)
         if not begun:
             require_valid_history(history)
-        if setup.reader is not None and "cut" not in ledger and newly_cut(history, every=not begun):
+        if setup.reader is not None and "cut" not in ledger and any_cut(answers):
             ledger = {**ledger, "cut": True}
         turn = _Turn(setup, ledger, history, meter)
-        request = await _request(setup, task, setup.offered_after_cut if "cut" in ledger else setup.offered)
+        tools = setup.offered_after_cut if "cut" in ledger else setup.offered
+        system = setup.system
+        request = ModelRequest(
+            model=setup.model,
+            messages=list(history) if copies else history,
+            system_message=await _system(setup, system, task) if isinstance(system, Callee) else system,
+            tools=list(tools) if copies else tools,
+            response_format=setup.response_format,
+            state=values,
+            runtime=task.runtime,
+        )
         try:
-            response = await _inside(turn, 0, request)
+            response = await (_inside(turn, 0, request) if wraps else _ask(turn, request))
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
             return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
+        if not (turn.extra or stray):
+            return taken
         extra = [update for place in sorted(turn.extra, reverse=True) for update in turn.extra[place]]
         if stray:
             extra = [{"messages": [RemoveMessage(id=message.id or "") for message in stray]}, *extra]
-        return [*extra, taken] if extra else taken
+        return [*extra, taken]
 
     return model
 
@@ -125,27 +142,16 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 # -- asking
 
 
-async def _request(setup: Setup, task: Task, tools: list[Any]) -> ModelRequest:
-    system = setup.system
-    if isinstance(system, Callee):
-        made = await Call(system, task.runtime)
-        system = SystemMessage(made) if isinstance(made, str) else made
-        if system is not None and not isinstance(system, SystemMessage):
-            raise InvalidInput(
-                f"The system_prompt function of agent {setup.name!r} gave {made!r:.100}, which is not a SystemMessage.",
-                hint="It gives a text, a SystemMessage, or None.",
-            )
-    wraps = setup.hooks["wrap_model_call"]
-    hooked = bool(wraps) and any(hook.flow is None for hook in wraps)  # what is theirs to change is a copy
-    return ModelRequest(
-        model=setup.model,
-        messages=list(task.values["messages"]) if hooked else task.values["messages"],
-        system_message=system,
-        tools=list(tools) if hooked else tools,
-        response_format=setup.response_format,
-        state=task.values,
-        runtime=task.runtime,
-    )
+async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessage | None:
+    """What a `system_prompt` function gives."""
+    made = await Call(called, task.runtime)
+    system = SystemMessage(made) if isinstance(made, str) else made
+    if system is not None and not isinstance(system, SystemMessage):
+        raise InvalidInput(
+            f"The system_prompt function of agent {setup.name!r} gave {made!r:.100}, which is not a SystemMessage.",
+            hint="It gives a text, a SystemMessage, or None.",
+        )
+    return system
 
 
 def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
@@ -329,7 +335,8 @@ def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
 async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dict[str, Any]:
     """The state's update from what the model said: the reply, answers to calls that will not run, what is used up."""
     setup, ledger = turn.setup, turn.ledger
-    *before, reply = response.result
+    result = response.result
+    before, reply = result[:-1], result[-1]
     if before and (lost := _unanswered(before)):
         raise InvalidUpdateError(
             f"A wrap_model_call hook gave a message with the calls {lost} before the last one: nothing would run them.",

@@ -10,7 +10,7 @@ from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure
-from runwell.effects import CallHook, flow
+from runwell.effects import CallHook, Flow, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
@@ -26,19 +26,23 @@ __all__ = ["around_call", "tool_node"]
 
 def tool_node(setup: Setup) -> Callable[[Task], Any]:
     """The tools' node: each task of it is one call."""
+    lent, local, hooked = setup.lent, setup.local, bool(setup.hooks["wrap_tool_call"])
 
     @flow
     async def tools(task: Task) -> Any:
-        call = task.arg
-        tool = setup.lent.find(task.run, call)
-        if tool is None and was_lent(task.values, call["name"]) is None:
-            tool = setup.local.get(call["name"])
+        call, state = task.arg, task.values
+        tool = lent.find(task.run, call)
+        if tool is None and was_lent(state, call["name"]) is None:
+            tool = local.get(call["name"])
         try:
             runtime = None
-            if setup.hooks["wrap_tool_call"] or (tool is not None and tool.definition.injected):
+            if hooked or (tool is not None and tool.definition.injected):
                 runtime = _runtime(setup, task, call)  # else nobody sees it
-            request = ToolCallRequest(tool_call=call, tool=tool, state=task.values, runtime=runtime)
-            made = await (around_call(setup, 0, request) if setup.hooks["wrap_tool_call"] else _execute(setup, request))
+            if hooked:
+                request = ToolCallRequest(tool_call=call, tool=tool, state=state, runtime=runtime)
+                made = await around_call(setup, 0, request)
+            else:
+                made = await _execute(setup, call, tool, state, runtime)
         except BudgetExceeded as over:
             made = over_budget(setup, tool, call, over, task.runtime.budget)
         except Exception as error:
@@ -67,32 +71,38 @@ async def around_call(setup: Setup, index: int, request: Any) -> Any:
             f"A wrap_tool_call hook called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
-    return await _execute(setup, request)
+    return await _execute(setup, request.tool_call, request.tool, request.state, request.runtime)
 
 
-async def _execute(setup: Setup, request: ToolCallRequest) -> Any:
-    call = request.tool_call
-    tool = request.tool
+def _execute(setup: Setup, call: dict[str, Any], tool: BaseTool | None, state: Any, runtime: Any) -> Flow[Any]:
+    """The call itself; told to handlers, where there are any."""
     if tool is None:
-        if was_lent(request.state, call["name"]) is not None:
-            return _gone(call)
-        tool = setup.local.get(call["name"])
-    if tool is None:
-        return _unknown(setup, call)
+        return _absent(setup, call, state, runtime)
     ambient = CURRENT.get()
     if ambient is None or not ambient.handlers:
-        return await _run(setup, tool, request)
+        return _run(setup, tool, call, state, runtime)
+    return _observed(setup, tool, call, state, runtime)
+
+
+async def _absent(setup: Setup, call: dict[str, Any], state: Any, runtime: Any) -> Any:
+    """A call whose tool nobody has found so far."""
+    if was_lent(state, call["name"]) is not None:
+        return _gone(call)
+    tool = setup.local.get(call["name"])
+    return _unknown(setup, call) if tool is None else await _execute(setup, call, tool, state, runtime)
+
+
+async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
     observed = open_run("tool", tool.name, call["args"])
     if observed is None:
-        return await _run(setup, tool, request)
+        return await _run(setup, tool, call, state, runtime)
     with observed:
-        return observed.end(await _run(setup, tool, request))
+        return observed.end(await _run(setup, tool, call, state, runtime))
 
 
-async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
-    call = request.tool_call
+async def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
     try:
-        result = await tool.call(tool.prepare(call["args"], request.runtime))
+        result = await tool.call(tool.prepare(call["args"], runtime))
         answer = tool.finish(result, call)
     except Exception as error:
         own = tool.answer_error(error, call)
@@ -106,7 +116,7 @@ async def _run(setup: Setup, tool: BaseTool, request: ToolCallRequest) -> Any:
     if isinstance(answer, ToolMessage):
         if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
             answer.id = new_id()  # it was made here for this call: the history need not copy it to give it one
-        edited = _edited(request)
+        edited = _edited(call, state)
         if edited is not None:
             answer = _noted(answer, edited, call)
     return answer
@@ -136,11 +146,11 @@ def _gone(call: Mapping[str, Any]) -> ToolMessage:
     )
 
 
-def _edited(request: ToolCallRequest) -> Any:
+def _edited(call: Mapping[str, Any], state: Any) -> Any:
     """The call as the model wrote it, if a person changed it."""
-    reply, _ = last_reply(_messages(request.state))
-    edited = reply.additional_kwargs.get("edited_calls") if reply else None
-    return edited.get(request.tool_call["id"]) if edited else None
+    reply, _ = last_reply(_messages(state))
+    edited = reply.additional_kwargs.get("edited_calls") if reply is not None else None
+    return edited.get(call["id"]) if edited else None
 
 
 def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, Any]) -> ToolMessage:

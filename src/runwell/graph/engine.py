@@ -164,10 +164,9 @@ class Run(Keeping, Routing):
             if watches and (self.watch is None or graph.debug):
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
             if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
-                (task,) = now
-                (outcome,) = await RunTasks((partial(begin, task, True),))
-                if outcome.error is None:
-                    done, interrupts = [(task.node, outcome.value)], NO_QUESTIONS
+                (outcome,) = await RunTasks((partial(begin, now[0], True),))
+                if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
+                    done, interrupts = [(now[0].node, outcome.value)], NO_QUESTIONS
                 else:
                     done, interrupts = await self._results(now, now, [outcome], {}, [])
             else:

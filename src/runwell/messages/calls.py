@@ -309,6 +309,8 @@ def ensure_call_ids(message: M) -> M:
     a call are changed alike.
     """
     calls = calls_as_written(message)
+    if not calls or (len(calls) == 1 and calls[0]["id"]):
+        return message
     seen: set[str] = set()
     for call in calls:
         if not call["id"] or call["id"] in seen:

@@ -292,9 +292,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         made = self._definition or self.definition
         positional = [kwargs.pop(name) for name in made.positional if name in kwargs] if made.positional else ()
         callee, name = made.callee, self.name
+        sync, aio = callee.sync, callee.aio
         return Callee(
-            callee.sync and _filled(callee.sync, name, positional, kwargs),
-            callee.aio and _filled(callee.aio, name, positional, kwargs),
+            None if sync is None else _filled(sync, name, positional, kwargs),
+            None if aio is None else _filled(aio, name, positional, kwargs),
             cheap=callee.cheap,
         )
 
@@ -310,8 +311,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
             return result
         if isinstance(result, list) and result and all(isinstance(each, (ToolMessage, Command)) for each in result):
             return [self._stamped(each, call) if isinstance(each, ToolMessage) else each for each in result]
-        content, artifact = self._split(result)
-        return ToolMessage(to_content(content), tool_call_id=call.get("id") or "", name=self.name, artifact=artifact)
+        artifact: Any = None
+        if self._output is not None or self.response_format != "content":
+            result, artifact = self._split(result)
+        return ToolMessage(to_content(result), tool_call_id=call.get("id") or "", name=self.name, artifact=artifact)
 
     def answer_error(self, error: BaseException, call: Mapping[str, Any]) -> ToolMessage | None:
         """The tool's own answer to an error, by its handlers; None when it leaves the error to others."""
