@@ -123,7 +123,7 @@ def whole_text(message: ToolMessage) -> str:
 
 def any_cut(messages: Sequence[BaseMessage]) -> bool:
     """Whether a result among them was cut."""
-    for message in messages:
+    for message in messages:  # noqa: SIM110 - asked at every step, mostly about one: a generator costs more than that
         if CUT in message.additional_kwargs and isinstance(message, ToolMessage):
             return True
     return False

@@ -21,7 +21,7 @@ class Meter:
 
     # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
     # result. A child's meter hangs on the part of the task that called it.
-    __slots__ = ("budget", "inside", "limited", "lock", "name", "parent", "priced", "timed", "used")
+    __slots__ = ("_counted", "budget", "inside", "limited", "lock", "name", "parent", "priced", "timed", "used")
 
     def __init__(
         self,
@@ -41,6 +41,8 @@ class Meter:
         around = () if parent is None else parent.limited
         self.limited: tuple[Meter, ...] = around if budget is None else (self, *around)
         """The meters with a budget, from the innermost out."""
+        self._counted = tuple((each.used, kind, most) for each in self.limited for kind, most in each.budget._counted)  # type: ignore[union-attr]
+        """What a model call is refused by: how much of a kind has been used, and the most that may be."""
         self.timed: bool = any(each.budget and each.budget.seconds is not None for each in self.limited)
         """Whether a limit of time bounds it."""
         self.priced: bool = (parent is not None and parent.priced) or bool(budget and (budget.cost or budget.prices))
@@ -96,6 +98,7 @@ class Meter:
         part.budget, part.parent, part.name, part.used = None, self, self.name, {} if used is None else dict(used)
         part.inside = None
         part.lock, part.limited, part.priced, part.timed = self.lock, self.limited, self.priced, self.timed
+        part._counted = self._counted
         return part
 
     def run_inside(self, used: Mapping[str, Any] | None) -> Meter:
@@ -124,6 +127,12 @@ class Meter:
 
     def reached(self, now: float | None = None) -> BudgetExceeded | None:
         """The limit that forbids one more model call: this run's, or that of one around it."""
+        for used, kind, most in self._counted:
+            if used.get(kind, 0) >= most:
+                break
+        else:
+            if now is None or not self.timed:
+                return None
         for each in self.limited:
             assert each.budget is not None
             over = each.budget.reached(each.used, now, each.name)

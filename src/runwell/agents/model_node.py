@@ -82,15 +82,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         turn = _Turn(setup, ledger, history, meter)
         tools = setup.offered_after_cut if "cut" in ledger else setup.offered
         system = setup.system
-        request = ModelRequest(
-            model=setup.model,
-            messages=list(history) if copies else history,
-            system_message=await _system(setup, system, task) if isinstance(system, Callee) else system,
-            tools=list(tools) if copies else tools,
-            response_format=setup.response_format,
-            state=values,
-            runtime=task.runtime,
-        )
+        if isinstance(system, Callee):
+            system = await _system(setup, system, task)
+        request = _request(setup, task, list(history) if copies else history, list(tools) if copies else tools, system)
         try:
             response = await (_inside(turn, 0, request) if wraps else _ask(turn, request))
         except BudgetExceeded as met:
@@ -140,6 +134,20 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 
 
 # -- asking
+
+
+def _request(
+    setup: Setup, task: Task, messages: list[BaseMessage], tools: list[Any], system: SystemMessage | None
+) -> ModelRequest:
+    return ModelRequest(
+        model=setup.model,
+        messages=messages,
+        system_message=system,
+        tools=tools,
+        response_format=setup.response_format,
+        state=task.values,
+        runtime=task.runtime,
+    )
 
 
 async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessage | None:

@@ -108,7 +108,7 @@ class ToolNode(Runnable[Any, Any]):
     def __call__(self, task: Any) -> Flow[Any]:
         """As a node of a graph: engine code."""
         given = task.arg if task.sent else task.values
-        return self._flow(given, task.runtime, task.scope, task.values)
+        return self._flow(given, task.runtime, task, task.values)
 
     def _runtime(self, config: Any, store: Any) -> Runtime[Any]:
         scope = CURRENT_TASK.get()

@@ -55,18 +55,25 @@ NO_QUESTIONS: list[Interrupt] = []
 """Of a step that has ended."""
 
 
-class Task:
-    """What a node written as engine code is given: `values` (not to be changed), a `Send`'s `arg`, the runtime."""
+class Task(TaskScope):
+    """A task of a step, as a node written as engine code is given it: `values` (not to be changed), a `Send`'s `arg`,
+    the runtime."""
 
-    __slots__ = ("arg", "run", "runtime", "scope", "sent", "values")
+    values: dict[str, Any]
 
-    def __init__(self, run: Run, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> None:
+    def __init__(self, run: Run, planned: PlannedTask, runtime: Runtime[Any], can_pause: bool) -> None:
+        # all that a `TaskScope` has: one is made for every task
+        self.task_id = planned.id
+        self.node = planned.node
+        self.place = run.place
+        self.runtime = runtime
         self.run = run
-        self.values = run.values if not run.graph.managed else run.managed(run.values)
+        self.can_pause = can_pause
+        self.in_process = run.answer_in_process
+        self.answers = []
+        self.records = {}
         self.sent = planned.sent
         self.arg = planned.arg
-        self.runtime = runtime
-        self.scope = scope
 
 
 class Run(Keeping, Routing):
@@ -279,8 +286,7 @@ class Run(Keeping, Routing):
             )
             if apart:
                 runtime.budget = spends.part()
-        pauses = saved and self.can_pause
-        scope = TaskScope(planned.id, name, runtime, self.place, self, pauses, self.answer_in_process)
+        scope = Task(self, planned, runtime, saved and self.can_pause)
         if self.records and (record := self.records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
@@ -352,7 +358,7 @@ class Run(Keeping, Routing):
         tasks = tasks_to(self.step + 2, await self.led(node.name, []))
         return tasks[0] if len(tasks) == 1 else None
 
-    async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+    async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
         """Run a node as a run of its own, for those who watch."""
         run_node = self.attempt if not node.guarded else partial(guarded, self)
         config: Any = {"metadata": node.metadata} if node.metadata else None
@@ -387,13 +393,14 @@ class Run(Keeping, Routing):
         node: Node,
         planned: PlannedTask,
         runtime: Runtime[Any],
-        scope: TaskScope,
+        scope: Task,
         deadline: Deadline | None = None,
     ) -> list[Write]:
         """Run a node once; gives its writes."""
         state: Any = None
         if node.flow is not None:
-            result = await node.flow(Task(self, planned, runtime, scope))
+            scope.values = self.values if not self.graph.managed else self.managed(self.values)
+            result = await node.flow(scope)
         elif node.subgraph is not None:
             return await self._nested(node, planned, scope)
         else:

@@ -16,15 +16,15 @@ from runwell.observe.events import Event, Retried
 from runwell.observe.run import dispatch_custom_event, observing, record_decision, tell
 
 if TYPE_CHECKING:
-    from runwell.graph.engine import Run
+    from runwell.graph.engine import Run, Task
     from runwell.graph.node import Node
-    from runwell.ports.runtime import Runtime, TaskScope
+    from runwell.ports.runtime import Runtime
     from runwell.ports.saver import PlannedTask
 
 __all__ = ["guarded"]
 
 
-async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
     """A task's writes, as its node's policies say: kept ones, or those of an attempt, or its error handler's."""
     key = None
     if node.cache is not None and run.cache is not None:
@@ -48,7 +48,7 @@ async def guarded(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[A
     return writes
 
 
-async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
     """Run a node, again as its retry policies say: the first that takes the error decides."""
     attempt = 1
     while True:
@@ -74,7 +74,7 @@ async def _attempts(run: Run, node: Node, planned: PlannedTask, runtime: Runtime
             runtime.execution_info.attempt = attempt
 
 
-async def _attempt(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: TaskScope) -> list[Write]:
+async def _attempt(run: Run, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
     policy = node.timeout
     if policy is None:
         return await run.attempt(node, planned, runtime, scope)
