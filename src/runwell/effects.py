@@ -170,7 +170,7 @@ class Now(Effect[float]):
 
 
 def flow(function: F) -> F:
-    """Mark an `async def` as engine code: it awaits effects, not asyncio. Of a conditional edge it may be a plain one."""
+    """Mark an `async def` as engine code: it awaits effects, not asyncio. A conditional edge may be a plain one."""
     function.__runwell_flow__ = True  # type: ignore[attr-defined]
     return function
 

@@ -10,7 +10,7 @@ from runwell.agents.history import open_calls
 from runwell.agents.middleware.middleware import Hook
 from runwell.agents.routing import sends
 from runwell.agents.setup import Setup
-from runwell.drivers.colour import in_place, is_coroutine
+from runwell.drivers.colour import in_turn, is_coroutine
 from runwell.drivers.sync import given
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidUpdateError
@@ -32,23 +32,27 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
     @flow
     async def run_hooks(task: Task) -> Any:
         writes: list[Write] = []
-        state = task.values
+        state, runtime = task.values, task.runtime
         to_tools: Hook | None = None
-        runtime = task.runtime
-        here = copy_context().run if tidy else None  # what plain hooks set is seen by those behind them only
-        for hook, function in zip(hooks, plain, strict=True):
-            if function is not None:
-                update = (
-                    in_place(function, state, runtime) if here is None else here(in_place, function, state, runtime)
-                )
-            elif hook.flow is not None:
-                update = await hook.flow(state, runtime)
+        here = copy_context().run if tidy else _here  # what plain hooks set is seen by those behind them only
+        at, count = 0, len(hooks)
+        while at < count:
+            if plain[at] is not None:  # and those behind it, while they have nothing to say
+                at, update = here(in_turn, plain, at, state, runtime)
+                hook = hooks[at - 1]
             else:
-                update = await Call(hook.callee, state, runtime)
-            if update is not None and is_coroutine(update):
-                update = await Call(GIVEN, update)
+                hook = hooks[at]
+                at += 1
+                if hook.flow is not None:
+                    update = await hook.flow(state, runtime)
+                else:
+                    update = await Call(hook.callee, state, runtime)
             if update is None:
                 continue
+            if is_coroutine(update):
+                update = await Call(GIVEN, update)
+                if update is None:
+                    continue
             changed, jump = _read(hook, name, update)
             if changed:
                 writes.extend(changed)
@@ -56,14 +60,18 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
             if jump == "tools" and name == "after_model":
                 to_tools = hook  # where the agent is going; the hooks after it have their say about the calls first
             elif jump is not None:
-                return [_as_update(writes), _way(setup, hook, name, jump, state)]
+                return [writes or None, _way(setup, hook, name, jump, state)]
         if to_tools is not None and open_calls(state["messages"]):
-            return [_as_update(writes), _way(setup, to_tools, name, "tools", state)]
-        return _as_update(writes)
+            return [writes or None, _way(setup, to_tools, name, "tools", state)]
+        return writes or None
 
     run_hooks.__name__ = run_hooks.__qualname__ = name
     run_hooks.__runwell_tidy__ = tidy  # type: ignore[attr-defined]
     return run_hooks
+
+
+def _here(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
 
 
 def _changes(task: Task, state: dict[str, Any], name: str, writes: list[Write]) -> dict[str, tuple[Any, Any]]:
@@ -82,10 +90,6 @@ def _way(setup: Setup, hook: Hook, name: str, jump: str, state: dict[str, Any]) 
             hint="Jump there only when the newest AI message has calls that nothing has answered.",
         )
     return Command(goto=sends(setup, state, calls))
-
-
-def _as_update(writes: list[Write]) -> Any:
-    return writes or None
 
 
 def _read(hook: Hook, name: str, update: Any) -> tuple[list[Write], str | None]:

@@ -35,7 +35,7 @@ from runwell.errors import (
 from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.convert import convert_to_messages
-from runwell.messages.history import fresh_reply_id
+from runwell.messages.history import MessageList, fresh_reply_id
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from runwell.messages.validity import require_valid_history
 from runwell.observe.run import record_decision, watched
@@ -47,7 +47,7 @@ __all__ = ["model_node"]
 def model_node(setup: Setup) -> Callable[[Task], Any]:
     """The model's node. What comes next is left to the graph's edges."""
     wraps = setup.hooks["wrap_model_call"]
-    copies = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
+    lends = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
 
     @flow
     async def model(task: Task) -> Any:
@@ -84,7 +84,11 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         system = setup.system
         if isinstance(system, Callee):
             system = await _system(setup, system, task)
-        request = _request(setup, task, list(history) if copies else history, list(tools) if copies else tools, system)
+        request = turn.request = _request(setup, task, history, tools, system)
+        if lends:
+            messages = MessageList(history, history.places) if type(history) is MessageList else list(history)
+            request = _request(setup, task, messages, list(tools), system)
+            turn.given = request, messages
         try:
             response = await (_inside(turn, 0, request) if wraps else _ask(turn, request))
         except BudgetExceeded as met:
@@ -106,10 +110,24 @@ class _Turn:
     """One run of the node: `asked` is how often the model was, more than once where a hook asked again.
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
-    that was made again are forgotten. `lent` are tools offered that are not the agent's.
+    that was made again are forgotten. `lent` are tools offered that are not the agent's. `given` is the request that
+    hooks are given and its messages, `request` the same with what is not theirs to change.
     """
 
-    __slots__ = ("asked", "extra", "history", "hooks", "ledger", "lent", "meter", "setup", "strategy")
+    __slots__ = (
+        "asked",
+        "extra",
+        "given",
+        "history",
+        "hooks",
+        "ledger",
+        "lent",
+        "meter",
+        "request",
+        "setup",
+        "strategy",
+    )
+    request: ModelRequest
 
     def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
         self.history = history
@@ -119,6 +137,7 @@ class _Turn:
         self.meter = meter
         self.strategy = setup.response_format
         self.asked = 0
+        self.given: tuple[ModelRequest | None, Any] = (None, None)
         self.lent: dict[str, Any] = {}
         self.extra: dict[int, list[Any]] = {}
 
@@ -164,7 +183,7 @@ async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessag
 
 def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
     """The model call, inside the wrap_model_call hooks from `index` on: what a hook's handler runs."""
-    if not isinstance(request, ModelRequest):
+    if type(request) is not ModelRequest and not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
             f"A wrap_model_call hook called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
@@ -193,7 +212,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         if over is not None:
             raise over
     if turn.hooks:
-        request = _checked(turn, request)
+        request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
     messages = request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
@@ -222,6 +241,29 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     if setup.guards and hasattr(model, "update"):
         turn.extra[len(setup.hooks["wrap_model_call"])] = [model.update()]
     return ModelResponse([reply])
+
+
+def _as_given(turn: _Turn, request: ModelRequest) -> bool:
+    """Whether hooks left the request that they were given as it was: so most do."""
+    given, messages = turn.given
+    plain = turn.request
+    return (
+        request is given
+        and request.messages is messages
+        and type(messages) is MessageList
+        and messages.places is not None  # a list that was changed knows its places no more
+        and _same(request.tools, plain.tools)
+        and not request.model_settings
+        and request.model is plain.model
+        and request.system_message is plain.system_message
+        and request.tool_choice is None
+        and request.response_format is plain.response_format
+    )
+
+
+def _plain(turn: _Turn) -> ModelRequest:
+    turn.strategy = turn.setup.response_format
+    return turn.request
 
 
 def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:

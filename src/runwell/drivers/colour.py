@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import perf_counter
 from types import CoroutineType
@@ -16,7 +16,18 @@ from runwell.errors import GraphInterrupt, NodeError, NodeTimeoutError, Signal
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
 
-__all__ = ["RETOLD", "callee", "cheap", "in_place", "is_async", "is_coroutine", "stopped", "timed_out", "told_apart"]
+__all__ = [
+    "RETOLD",
+    "callee",
+    "cheap",
+    "in_place",
+    "in_turn",
+    "is_async",
+    "is_coroutine",
+    "stopped",
+    "timed_out",
+    "told_apart",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -113,6 +124,28 @@ def in_place(function: Callable[..., T], *args: Any) -> T:
         taken = perf_counter() - start
         if taken > SLOW_S:
             _slow(function, taken)
+
+
+def in_turn(functions: Sequence[Callable[..., T] | None], at: int, *args: Any) -> tuple[int, T | None]:
+    """`in_place` for those from `at` on, up to the first None among them, or the first that gives something: how far it
+    came, and what that gave."""
+    start = perf_counter()
+    try:
+        for place in range(at, len(functions)):
+            function = functions[place]
+            if function is None:
+                return place, None
+            given = function(*args)
+            if (now := perf_counter()) - start > SLOW_S:
+                _slow(function, now - start)
+            start = now
+            if given is not None:
+                return place + 1, given
+        return len(functions), None
+    except RETOLD as error:
+        if (told := told_apart(error)) is error:
+            raise
+        raise told from error
 
 
 def _slow(function: Any, taken: float) -> None:

@@ -155,7 +155,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.ignore_extra = ignore_extra
         self.quiet = any(node.quiet for node in self.nodes.values())
         self.passes = (
-            any(node.quiet and node.tidy for node in self.nodes.values())
+            any(node.passes for node in self.nodes.values())
             and not self.blueprint.deferred
             and not self.blueprint.joins
         )

@@ -298,7 +298,10 @@ class Run(Keeping, Routing):
                 writes = await self._observed(node, planned, runtime, scope)
             else:  # `settled`, written out: a coroutine less in every step
                 try:
-                    if node.guarded:
+                    if node.bare:
+                        scope.values = self.values if not graph.managed else self.managed(self.values)
+                        writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
+                    elif node.guarded:
                         writes = await guarded(self, node, planned, runtime, scope)
                     else:
                         writes = await self.attempt(node, planned, runtime, scope)
@@ -351,7 +354,7 @@ class Run(Keeping, Routing):
         graph, control = self.graph, self.control
         node = graph.nodes_and_start[planned.node]
         stopped = control is not None and control.stopped
-        if not (node.quiet and node.tidy) or stopped or self.stop is None or self.step + 1 >= self.stop:
+        if not node.passes or stopped or self.stop is None or self.step + 1 >= self.stop:
             return None
         if self.watch is not None:
             self.watch.check((node.name,), self.values, {}, graph.untracked)
@@ -417,15 +420,20 @@ class Run(Keeping, Routing):
                     result = await self._around(node, called, state, deadline)
             except ParentCommand as jump:  # of a graph that the node called
                 result = Command(update=jump.command.update, goto=jump.command.goto)
-        if type(result) is dict:
-            writes = list(result.items())
-        else:
-            writes = node_writes(self.graph, node.name, result, Seen(state, self.values))
-        if scope.pushed is not None:
-            writes = handed_over(scope, writes)
+        writes = self._written(node, scope, result, state)
         if node.branches and (seen := self.seen_after(node, writes)) is not None:
             await self.ask(node.name, node.branches, seen, runtime, writes)
         return writes
+
+    def _written(self, node: Node, scope: Task, result: Any, given: Any = None) -> list[Write]:
+        """What a node that was called with `given` returned, and what its code pushed, as writes."""
+        if type(result) is dict:
+            writes = list(result.items())
+        elif result is None:
+            writes = []
+        else:
+            writes = node_writes(self.graph, node.name, result, Seen(given, self.values))
+        return writes if scope.pushed is None else handed_over(scope, writes)
 
     async def _around(self, node: Node, called: Callee[Any], state: Any, deadline: Deadline | None) -> Any:
         """A graph with settings bound to it (`graph.with_config(...)`) as a node: it writes only what it changed."""

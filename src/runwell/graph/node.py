@@ -217,6 +217,10 @@ class Node:
     quiet: bool = False
     tidy: bool = False
     """Whether its code, engine code marked so, leaves nothing set in the context of its task."""
+    passes: bool = False
+    """Whether what follows it, when it had nothing to say, may run in its task."""
+    bare: bool = False
+    """Whether it is engine code and nothing else: no policy applies, and no conditional edge looks at its result."""
     metadata: dict[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
@@ -229,6 +233,8 @@ class Node:
 
     def __post_init__(self) -> None:
         self.guarded = bool(self.retry or self.timeout or self.cache or self.handler)
+        self.passes = self.quiet and self.tidy
+        self.bare = self.flow is not None and not self.guarded and not self.branches
         self.own_runtime = bool(self.wants) or self.guarded or self.flow is not None or self.subgraph is not None
 
     @classmethod

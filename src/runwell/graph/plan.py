@@ -71,8 +71,7 @@ def apply_writes(
     step raise `InvalidUpdateError` naming both nodes, as does an unknown channel. Within one task the last one stands.
     """
     changes: dict[str, tuple[Any, Any]] = {}
-    writer: dict[str, tuple[int, str]] = {}
-    several = len(writes) > 1
+    writer: dict[str, tuple[int, str]] | None = {} if len(writes) > 1 else None
     for task, (node, pairs) in enumerate(writes):
         for name, value in pairs:
             channel = channels.get(name)
@@ -95,7 +94,7 @@ def apply_writes(
                     error.add_note(f"in the reducer of {name!r}, which node {node!r} wrote")
                     raise
                 continue
-            if several and (first := writer.setdefault(name, (task, node)))[0] != task:
+            if writer is not None and (first := writer.setdefault(name, (task, node)))[0] != task:
                 raise _two_writers(name, first[1], node, channel)
             changes[name] = (old, value.value if type(value) is Overwrite else value)
     return changes

@@ -415,7 +415,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _answer(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
-        messages = self._placed(messages)
+        if self.profile is not None:
+            messages = self._placed(messages)
         key = None
         if self.cache is not None:
             key = self._cache_key(messages, stop, kwargs)
@@ -450,7 +451,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> Coroutine[Any, Any, AIMessage]:
         """As `_answer`, in one coroutine: a call is mostly waiting, and what it holds meanwhile counts."""
-        messages = self._placed(messages)
+        if self.profile is not None:
+            messages = self._placed(messages)
         if self.cache is not None:
             return self._acached(self.cache, messages, stop, kwargs, run)
         return self._afresh(messages, stop, kwargs, run)
