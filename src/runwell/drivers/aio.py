@@ -108,6 +108,9 @@ class AsyncDriver(Hosted):
     def _call(self, effect: Call[Any]) -> Any:
         callee = effect.callee
         if effect.timeout is not None or effect.shield:
+            if callee.cheap and callee.aio is None and effect.timeout is None:  # nothing can cancel what never waits
+                result = in_place(callee.sync, *effect.args)  # type: ignore[arg-type]
+                return _shielded(attempt(given, result)) if is_coroutine(result) else result
             return self._call_guarded(effect)
         if callee.aio is not None:
             made = callee.aio(*effect.args)
@@ -119,10 +122,7 @@ class AsyncDriver(Hosted):
         callee, seconds = effect.callee, effect.timeout
         if seconds is None and callee.aio is None:
             assert callee.sync is not None
-            if not callee.cheap:
-                return await in_worker(callee.sync, *effect.args, shield=True)
-            result = in_place(callee.sync, *effect.args)  # nothing can cancel it
-            return await _shielded(attempt(given, result)) if is_coroutine(result) else result
+            return await in_worker(callee.sync, *effect.args, shield=True)
         work: Awaitable[Outcome[Any]]
         if seconds is None:
             work = attempt(call_async, callee, *effect.args)

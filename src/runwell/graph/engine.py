@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from runwell.drivers.colour import is_coroutine
 from runwell.effects import Call, Callee, Emit, Outcome, RunTasks
 from runwell.errors import (
     GraphDrained,
@@ -183,7 +184,8 @@ class Run(Keeping, Routing):
                 return interrupts
             changes = self._apply(done)
             if straight and len(done) == 1:
-                self.next = tasks_to(self.step + 1, await self.led(*done[0]))
+                targets = self.led(*done[0])
+                self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
             else:
                 routed = await self.with_joint_routes(done)
                 self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
@@ -358,7 +360,8 @@ class Run(Keeping, Routing):
             return None
         if self.watch is not None:
             self.watch.check((node.name,), self.values, {}, graph.untracked)
-        tasks = tasks_to(self.step + 2, await self.led(node.name, []))
+        targets = self.led(node.name, [])
+        tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
         return tasks[0] if len(tasks) == 1 else None
 
     async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
@@ -498,7 +501,7 @@ class Run(Keeping, Routing):
         if self.records:
             self.records = {}
         if self.saver is not None:
-            jumped = [node for node, writes in done if JUMP in dict(writes)]
+            jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
             actors = self._answered() if self._answers else None
             await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped, actors=actors)
         if "values" in self.modes:

@@ -101,19 +101,19 @@ class Keeping(RunState):
         if self.spent:
             metadata[USED] = self.spent
         commit = Commit(
-            id=f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
-            thread_id=self.thread_id or "",
-            ns=self.ns,
-            parent_id=parent or self.head,
-            expect_head=expect or self.head,
-            step=self.step,
-            created_at=now,
-            source=source,
-            changes=changes,
-            next=self.next,
-            joins=self.joins,
-            metadata=metadata,
-            fence=self.fence,
+            f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
+            self.thread_id or "",
+            self.ns,
+            parent or self.head,
+            expect or self.head,
+            self.step,
+            now,
+            source,
+            changes,
+            self.next,
+            self.joins,
+            metadata,
+            self.fence,
         )
         if self.durability == "exit":
             previous, self.pending = self.pending, None
@@ -125,7 +125,7 @@ class Keeping(RunState):
             self.pending = commit
             self.head = commit.id
         else:
-            await self._save(commit)
+            await self.saver.commit(commit)
             self.head = commit.id
         if carry:
             for record in self.records.values():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_type_hints
 
-from runwell.drivers.colour import callee
+from runwell.drivers.colour import callee, is_async
 from runwell.effects import Callee, is_flow
 from runwell.errors import GraphError
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
@@ -122,7 +122,7 @@ def injected(wants: Sequence[str], runtime: Runtime[Any]) -> dict[str, Any]:
 class Branch:
     """A conditional edge: `path(state)` names where to go, through `ends` if given.
 
-    `flow`: it is engine code, a coroutine function or a plain one, and is given the values themselves.
+    `flow`: it is engine code, which is given the values themselves. A `rule` is such code that is a plain function.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Branch:
     wants: tuple[str, ...]
     ends: dict[Any, str] | None
     flow: Callable[[Any], Any] | None = None
+    rule: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, path: Any, ends: dict[Any, str] | None) -> Branch:
@@ -137,7 +138,9 @@ class Branch:
         if callable(path) and not hasattr(path, "ainvoke"):
             _refuse_unknown(f"The path {name!r} of a conditional edge", path)
         wants = bind_parameters(path) if callable(path) else ()
-        return cls(str(name), callee(path, cheap=True), wants, ends, path if is_flow(path) else None)
+        flow = path if is_flow(path) else None
+        rule = flow if flow is not None and not is_async(flow) else None
+        return cls(str(name), callee(path, cheap=True), wants, ends, flow, rule)
 
     def bound(self, runtime: Runtime[Any]) -> Callee[Any]:
         """The callable with this task's injected values."""

@@ -86,10 +86,9 @@ def apply_writes(
                 old, now = changes[name]
             else:
                 old = now = values.get(name, GONE)
-            reducer = channel.reducer
-            if reducer is not None and type(value) is not Overwrite:
+            if channel.reducer is not None and type(value) is not Overwrite:
                 try:
-                    changes[name] = (old, reducer(now, value) if now is not GONE else channel.begun(value))
+                    changes[name] = (old, channel.reducer(now, value) if now is not GONE else channel.begun(value))
                 except Exception as error:
                     error.add_note(f"in the reducer of {name!r}, which node {node!r} wrote")
                     raise

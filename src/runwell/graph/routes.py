@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.drivers.colour import in_place, is_coroutine
 from runwell.drivers.sync import given
-from runwell.effects import Call, Callee
+from runwell.effects import Call, Callee, Flow
 from runwell.errors import (
     InvalidUpdateError,
     nearest,
@@ -84,30 +84,29 @@ class Routing(RunState):
 
     def _chosen(self, source: str, branch: Branch, chosen: Any) -> list[str | Send]:
         targets: list[str | Send] = []
+        nodes = self.graph.nodes
         for one in chosen if isinstance(chosen, (list, tuple)) else (chosen,):
             if isinstance(one, Send):
-                target: str | Send = one
-                name = one.node
-                if name not in self.graph.nodes:
-                    raise no_task(f"The conditional edge {branch.name!r} from {source!r}", name, self.graph.nodes)
-            else:
-                if one is None and branch.ends is None:
-                    raise InvalidUpdateError(
-                        f"The conditional edge {branch.name!r} from {source!r} chose None.",
-                        hint="Return a node, a Send, a list of these, or END to go nowhere.",
-                    )
-                mapped = one if branch.ends is None else branch.ends.get(one)
-                if mapped is None:
-                    raise InvalidUpdateError(
-                        f"The conditional edge {branch.name!r} from {source!r} chose {one!r}, not in its path map.",
-                        hint=f"It maps {list(branch.ends or ())}; add the case or return one of them.",
-                    )
-                target = name = mapped
-            if name != END and name not in self.graph.nodes:
+                if one.node not in nodes:
+                    raise no_task(f"The conditional edge {branch.name!r} from {source!r}", one.node, nodes)
+                targets.append(one)
+                continue
+            if one is None and branch.ends is None:
                 raise InvalidUpdateError(
-                    f"The conditional edge {branch.name!r} from {source!r} chose {name!r}, which is not a node"
-                    f"{nearest(str(name), self.graph.nodes)}.",
-                    hint=f"Nodes are {sorted(self.graph.nodes)}, and END.",
+                    f"The conditional edge {branch.name!r} from {source!r} chose None.",
+                    hint="Return a node, a Send, a list of these, or END to go nowhere.",
+                )
+            target = one if branch.ends is None else branch.ends.get(one)
+            if target is None:
+                raise InvalidUpdateError(
+                    f"The conditional edge {branch.name!r} from {source!r} chose {one!r}, not in its path map.",
+                    hint=f"It maps {list(branch.ends or ())}; add the case or return one of them.",
+                )
+            if target != END and target not in nodes:
+                raise InvalidUpdateError(
+                    f"The conditional edge {branch.name!r} from {source!r} chose {target!r}, which is not a node"
+                    f"{nearest(str(target), nodes)}.",
+                    hint=f"Nodes are {sorted(nodes)}, and END.",
                 )
             targets.append(target)
         return targets
@@ -150,20 +149,28 @@ class Routing(RunState):
             chosen = branch.flow(self.values)
             if is_coroutine(chosen):
                 chosen = await chosen
+        return self._chosen(node, branch, chosen)
+
+    def led(self, node: str, writes: list[Write]) -> Sequence[str | Send] | Flow[Sequence[str | Send]]:
+        """Where a task that ended alone leads, by its jumps, its edges and what its conditional edges choose; a coroutine
+        that gives it, where one of these has to be awaited."""
+        targets, by_edges = routes_of(self.graph.blueprint, node, writes)
+        branch = self.graph.joint.get(node)
+        if branch is None:
+            return targets
+        if targets or branch.rule is None:
+            return self._led(node, branch, targets, by_edges, writes)
+        chosen = branch.rule(self.values)
         if type(chosen) is str:  # the usual case, in short
             target = chosen if branch.ends is None else branch.ends.get(chosen)
             if target in self.graph.nodes:
                 return (target,)
         return self._chosen(node, branch, chosen)
 
-    async def led(self, node: str, writes: list[Write]) -> Sequence[str | Send]:
-        """Where a task that ended alone leads, by its jumps, its edges and what its conditional edges choose."""
-        branch = self.graph.joint.get(node)
-        if branch is None:
-            return routes_of(self.graph.blueprint, node, writes)[0]
-        targets, by_edges = routes_of(self.graph.blueprint, node, writes)
+    async def _led(
+        self, node: str, branch: Branch, targets: Sequence[str | Send], by_edges: bool, writes: list[Write]
+    ) -> Sequence[str | Send]:
         if not by_edges:
             await self._joint_route(node, writes)  # refuses jumps to different places
             return targets
-        chosen = await self._joint(node, branch)
-        return [*targets, *chosen] if targets else chosen
+        return [*targets, *await self._joint(node, branch)]

@@ -35,8 +35,8 @@ class SaverCalls:
         self._take = _method(saver, "take") if hasattr(saver, "take") and hasattr(saver, "release") else None
         self._release = _method(saver, "release") if self._take is not None else None
 
-    async def commit(self, commit: Commit) -> None:
-        await Call(self._commit, commit, self.types, shield=True)
+    def commit(self, commit: Commit) -> Call[None]:
+        return Call(self._commit, commit, self.types, shield=True)
 
     async def save_task(
         self,

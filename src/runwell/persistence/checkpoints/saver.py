@@ -105,28 +105,28 @@ class BaseCheckpointSaver(ThreadKeeping):
             flat.append(channel)
             flat += chain
         row = CheckpointRow(
-            seq=seq,
-            id=commit.id,
-            parent_id=commit.parent_id,
-            parent_seq=parent.seq,
-            branch=parent.branch if parent is head and head.seq else seq,
-            step=commit.step,
-            source=commit.source,
-            created_at=commit.created_at,
-            chains=self.serializer.dumps(flat),
-            meta=encode_meta(self.serializer, commit, types),
+            seq,
+            commit.id,
+            commit.parent_id,
+            parent.seq,
+            parent.branch if parent is head and head.seq else seq,
+            commit.step,
+            commit.source,
+            commit.created_at,
+            self.serializer.dumps(flat),
+            encode_meta(self.serializer, commit, types),
         )
+        written = commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence
 
-        def write(check: bool = False) -> None:
-            if check:
-                self._parent_of(commit)
-            self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence)
+        def write_checked() -> None:
+            self._parent_of(commit)
+            self.write_commit(*written)
 
         try:
             if row.branch == seq and row.parent_seq:  # a branch off something older, which may be pruned meanwhile
-                self.locked(*where, partial(write, check=True))
+                self.locked(*where, write_checked)
             else:
-                write()
+                self.write_commit(*written)
         except ThreadBusy:
             self._heads.pop(where, None)
             raise
