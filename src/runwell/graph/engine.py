@@ -184,7 +184,7 @@ class Run(Keeping, Routing):
                 return interrupts
             changes = self._apply(done)
             if straight and len(done) == 1:
-                targets = self.led(*done[0])
+                targets: Any = self.led(*done[0])
                 self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
             else:
                 routed = await self.with_joint_routes(done)
@@ -360,7 +360,7 @@ class Run(Keeping, Routing):
             return None
         if self.watch is not None:
             self.watch.check((node.name,), self.values, {}, graph.untracked)
-        targets = self.led(node.name, [])
+        targets: Any = self.led(node.name, [])
         tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
         return tasks[0] if len(tasks) == 1 else None
 

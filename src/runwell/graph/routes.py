@@ -152,8 +152,8 @@ class Routing(RunState):
         return self._chosen(node, branch, chosen)
 
     def led(self, node: str, writes: list[Write]) -> Sequence[str | Send] | Flow[Sequence[str | Send]]:
-        """Where a task that ended alone leads, by its jumps, its edges and what its conditional edges choose; a coroutine
-        that gives it, where one of these has to be awaited."""
+        """Where a task that ended alone leads, by its jumps, its edges and what its conditional edges choose; a
+        coroutine that gives it, where one of these has to be awaited."""
         targets, by_edges = routes_of(self.graph.blueprint, node, writes)
         branch = self.graph.joint.get(node)
         if branch is None:
