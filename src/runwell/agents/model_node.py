@@ -11,7 +11,6 @@ from runwell.agents.cut_results import any_cut
 from runwell.agents.history import last_answers, stray_among
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
-from runwell.agents.middleware.middleware import Hook
 from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
 from runwell.agents.overflow import check_fits
 from runwell.agents.setup import Setup, settings_key
@@ -190,12 +189,11 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
         )
     if turn.extra:
         turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
-    hooks = turn.hooks
-    return _hooked(turn, hooks[index], index, request) if index < len(hooks) else _ask(turn, request)
+    return _hooked(turn, index, request) if index < len(turn.hooks) else _ask(turn, request)
 
 
-async def _hooked(turn: _Turn, hook: Hook, index: int, request: ModelRequest) -> ModelResponse[Any]:
-    inner = partial(_inside, turn, index + 1)
+async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
+    hook, inner = turn.hooks[index], partial(_inside, turn, index + 1)
     made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
     if type(made) is ModelResponse and made.result:
         return made

@@ -31,8 +31,12 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
     @flow
     async def tools(task: Task) -> Any:
         call, state = task.arg, task.values
-        tool = lent.find(task.run, call)
-        if tool is None and was_lent(state, call["name"]) is None:
+        ledger = state.get("ledger")
+        if ledger and "lent" in ledger:
+            tool = lent.find(task.run, call)
+            if tool is None and was_lent(state, call["name"]) is None:
+                tool = local.get(call["name"])
+        else:
             tool = local.get(call["name"])
         try:
             runtime = None

@@ -138,14 +138,18 @@ class AsyncDriver(Hosted):
         # in a thread even if cheap: nothing else can be given up
         return await limited(deadline, callee, in_worker, callee.sync, *args)
 
-    async def _hook(self, effect: CallHook[Any]) -> Any:
+    def _hook(self, effect: CallHook[Any]) -> Any:
         hook, inner = effect.hook, effect.inner
-        if hook.aio is not None:
+        if hook.aio is None:
+            return self._plain_hook(hook, effect.request, inner)
 
-            async def ahandler(request: Any) -> Any:
-                return await self.drive(inner(request))
+        async def ahandler(request: Any) -> Any:
+            return await self.drive(inner(request))
 
-            return await call_async(Callee(None, hook.aio), effect.request, ahandler)
+        made = hook.aio(effect.request, ahandler)
+        return made if type(made) is CoroutineType else given(made)
+
+    async def _plain_hook(self, hook: Callee[Any], request: Any, inner: Callable[[Any], Flow[Any]]) -> Any:
         assert hook.sync is not None
         bridge = LoopBridge(asyncio.get_running_loop())
         driver = SyncDriver(self._emit_from_thread(bridge), bridge)
@@ -156,7 +160,7 @@ class AsyncDriver(Hosted):
             return driver.drive(inner(request))
 
         try:
-            return await call_async(Callee(hook.sync, None), effect.request, handler)
+            return await call_async(Callee(hook.sync, None), request, handler)
         except asyncio.CancelledError:
             bridge.cancel_all()
             raise

@@ -342,27 +342,26 @@ class Run(Keeping, Routing):
         kept under its own name. It is for runs that nobody watches.
         """
         writes = await self._task(planned, alone)
-        while not writes and alone and not self.records:
-            following = await self._following(planned)
-            if following is None:
+        while not writes and alone and self._passes(planned.node):
+            targets: Any = self.led(planned.node, [])
+            tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
+            if len(tasks) != 1:
                 break
             self.step += 1
-            self.next[0] = planned = following
+            self.next[0] = planned = tasks[0]
             writes = await self._task(planned, True)
         return writes
 
-    async def _following(self, planned: PlannedTask) -> PlannedTask | None:
-        """The one task that comes after a quiet one without writes; None where it is for the engine to say."""
-        graph, control = self.graph, self.control
-        node = graph.nodes_and_start[planned.node]
-        stopped = control is not None and control.stopped
-        if not node.passes or stopped or self.stop is None or self.step + 1 >= self.stop:
-            return None
+    def _passes(self, name: str) -> bool:
+        """Whether what follows a node without writes may run in its task; else that is for the engine to say."""
+        control = self.control
+        if not self.graph.nodes_and_start[name].passes or (control is not None and control.stopped) or self.records:
+            return False
+        if self.stop is None or self.step + 1 >= self.stop:
+            return False
         if self.watch is not None:
-            self.watch.check((node.name,), self.values, {}, graph.untracked)
-        targets: Any = self.led(node.name, [])
-        tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
-        return tasks[0] if len(tasks) == 1 else None
+            self.watch.check((name,), self.values, {}, self.graph.untracked)
+        return True
 
     async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
         """Run a node as a run of its own, for those who watch."""

@@ -292,25 +292,37 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         made = self._definition or self.definition
         positional = [kwargs.pop(name) for name in made.positional if name in kwargs] if made.positional else ()
         callee, name = made.callee, self.name
-        sync, aio = callee.sync, callee.aio
         return Callee(
-            None if sync is None else _filled(sync, name, positional, kwargs),
-            None if aio is None else _filled(aio, name, positional, kwargs),
+            callee.sync and _filled(callee.sync, name, positional, kwargs),
+            callee.aio and _filled(callee.aio, name, positional, kwargs),
             cheap=callee.cheap,
         )
 
     def call(self, kwargs: dict[str, Any]) -> Call[Any]:
         """The effect that runs the tool: `result = await tool.call(tool.prepare(args, runtime))` in engine code."""
-        return Call(self.bound(kwargs), timeout=self.timeout)
+        made = self._definition or self.definition
+        if self.timeout is not None or made.positional:
+            return Call(self.bound(kwargs), timeout=self.timeout)
+        # `bound` without what only a timeout's message needs
+        callee = made.callee
+        sync, aio = callee.sync, callee.aio
+        return Call(
+            Callee(
+                None if sync is None else partial(sync, **kwargs),
+                None if aio is None else partial(aio, **kwargs),
+                cheap=callee.cheap,
+            )
+        )
 
     def finish(self, result: Any, call: Mapping[str, Any]) -> ToolMessage | Command[Any] | list[Any]:
         """What the tool returned, as the answer to `call`. Messages and Commands of the tool's own pass through."""
-        if isinstance(result, ToolMessage):
-            return self._stamped(result, call)
-        if isinstance(result, Command):
-            return result
-        if isinstance(result, list) and result and all(isinstance(each, (ToolMessage, Command)) for each in result):
-            return [self._stamped(each, call) if isinstance(each, ToolMessage) else each for each in result]
+        if type(result) not in _PLAIN:
+            if isinstance(result, ToolMessage):
+                return self._stamped(result, call)
+            if isinstance(result, Command):
+                return result
+            if isinstance(result, list) and result and all(isinstance(each, (ToolMessage, Command)) for each in result):
+                return [self._stamped(each, call) if isinstance(each, ToolMessage) else each for each in result]
         artifact: Any = None
         if self._output is not None or self.response_format != "content":
             result, artifact = self._split(result)
@@ -453,6 +465,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, description={self.description[:60]!r})"
+
+
+_PLAIN = frozenset({str, int, float, bool, dict, type(None)})
+"""What tools return most, and what no answer of their own is."""
 
 
 def _filled(function: Any, name: str, positional: Sequence[Any], kwargs: dict[str, Any]) -> Any:
