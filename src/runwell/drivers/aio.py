@@ -41,6 +41,8 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome[T]] = loop.create_future()
+    # What ends with the work even if `ended` is cancelled. `asyncio.shield` takes a round of the loop more, every time.
+    over: asyncio.Future[Outcome[T]] | None = loop.create_future() if shield else None
     group = CancelGroup()
     context = copy_context()
     context.run(CANCEL.set, group)
@@ -51,16 +53,21 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
         except BaseException as error:
             outcome = Outcome(error=told_apart(error))
         try:
-            loop.call_soon_threadsafe(settle, ended, outcome)
+            loop.call_soon_threadsafe(tell, outcome)
         except RuntimeError:  # the loop is closed: nobody waits any more
             _log.debug("result of %r came after its loop had closed", function)
 
+    def tell(outcome: Outcome[T]) -> None:
+        settle(ended, outcome)
+        if over is not None:
+            over.set_result(outcome)
+
     spawn(job)
     try:
-        outcome = await (asyncio.shield(ended) if shield else ended)
+        outcome = await ended
     except asyncio.CancelledError:
-        if shield:
-            await asyncio.wait([ended])
+        if over is not None:
+            await asyncio.wait([over])
         else:
             group.abandon()
         raise

@@ -160,6 +160,12 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             and not self.blueprint.joins
         )
         """Whether steps may follow one another in a task; see `Run.through`."""
+        self.only_edge = {
+            name: edges[0]
+            for name, edges in self.blueprint.edges.items()
+            if len(edges) == 1 and edges[0] in self.nodes and name in self.nodes and name not in self.joint
+        }
+        """Where a node leads that says nothing, if that needs no asking."""
         self.on_input: Callable[[Run, list[Write]], list[Write]] | None = None
         self.check_caller: Callable[[list[Write]], None] | None = None
         """Refuses what the caller of a run that is in no other may not write, in an input and in a Command."""

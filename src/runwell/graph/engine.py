@@ -343,12 +343,17 @@ class Run(Keeping, Routing):
         """
         writes = await self._task(planned, alone)
         while not writes and alone and self._passes(planned.node):
-            targets: Any = self.led(planned.node, [])
-            tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
-            if len(tasks) != 1:
-                break
+            target = self.graph.only_edge.get(planned.node)
+            if target is not None:
+                following = PlannedTask(f"{target}:{self.step + 2}", target)
+            else:
+                targets: Any = self.led(planned.node, [])
+                tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
+                if len(tasks) != 1:
+                    break
+                following = tasks[0]
             self.step += 1
-            self.next[0] = planned = tasks[0]
+            self.next[0] = planned = following
             writes = await self._task(planned, True)
         return writes
 
