@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from runwell.agents import AgentMiddleware, create_agent
+from runwell.agents.middleware import wrap_model_call
 from runwell.errors import GraphRecursionError, InvalidUpdateError
 from runwell.graph import Command, interrupt
-from runwell.messages import AIMessage, HumanMessage
+from runwell.messages import AIMessage, HumanMessage, SystemMessage, add_messages
 from runwell.observe import DecisionLog
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
@@ -135,3 +137,60 @@ def test_a_hook_that_changes_a_list_in_place_is_named(run: Any, thread: dict[str
     agent = create_agent(FakeChatModel(responses=["done"]), middleware=[Careless()], checkpointer=InMemorySaver())
     with pytest.raises(InvalidUpdateError, match="before_model"):
         run.invoke(agent, GO, thread)
+
+
+def _another_list(request: Any) -> None:
+    request.messages = add_messages(request.messages[:-1], [HumanMessage("another")])
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "a message added": lambda request: request.messages.append(HumanMessage("more")),
+    "a message in place of another": lambda request: request.messages.__setitem__(-1, HumanMessage("another")),
+    "another list, as long": _another_list,
+    "the tools taken out": lambda request: request.tools.clear(),
+    "a system message": lambda request: setattr(request, "system_message", SystemMessage("be brief")),
+    "a tool choice": lambda request: setattr(request, "tool_choice", "look"),
+    "a setting": lambda request: request.model_settings.update(temperature=0.5),
+    "nothing": lambda request: None,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_hook_changes_in_the_request_it_was_given_is_sent(run: Any, what: str) -> None:
+    """A request that hooks leave alone goes out as the agent made it; whatever they change in it, in place too, counts
+    for this call and is not in the state."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    @wrap_model_call
+    def changing(request: Any, handler: Any) -> Any:
+        CHANGES[what](request)
+        return handler(request)
+
+    def sent(*middleware: Any) -> tuple[list[str], Any]:
+        model = FakeChatModel(responses=["ok"])
+        state = run.invoke(create_agent(model, [look], middleware=middleware), GO)
+        assert [message.text for message in state["messages"]] == ["go", "ok"]
+        [asked] = model.requests
+        return [message.text for message in asked.messages], (asked.tool_names, asked.tool_choice, asked.kwargs)
+
+    assert (sent(changing) == sent()) == (what == "nothing")
+
+
+def test_a_hook_that_asks_twice_may_change_the_request_in_between(run: Any) -> None:
+    @wrap_model_call
+    def twice(request: Any, handler: Any) -> Any:
+        handler(request)
+        request.messages.append(HumanMessage("once more"))
+        return handler(request)
+
+    model = FakeChatModel(responses=["one", "two"])
+    state = run.invoke(create_agent(model, [], middleware=[twice]), GO)
+    assert [[message.text for message in request.messages] for request in model.requests] == [
+        ["go"],
+        ["go", "once more"],
+    ]
+    assert [message.text for message in state["messages"]] == ["go", "two"]
