@@ -249,6 +249,33 @@ def test_h2_what_was_used_before_a_failure_counts(run: Any, thread: Any, models:
     assert seen[0]["model_calls"] == models.asked - 1 == 6
 
 
+class PowerCut(BaseException):
+    """Ends the process, as far as anything can be kept after it."""
+
+
+def test_h2_what_was_used_before_a_crash_counts(run: Any, thread: Any, models: Models) -> None:
+    """What was saved: the step that ended in the plain graph. The call that was cut off left no trace."""
+    seen: list[Any] = []
+    cuts = [PowerCut()]
+
+    def cut(state: Any) -> Any:
+        if cuts:
+            raise cuts.pop()
+        return {}
+
+    graph = StateGraph(Said).add_node("before", node_of(models(says("a")))).add_node("cut", cut)
+    inner = graph.add_edge(START, "before").add_edge("before", "cut").compile()
+    agent = create_agent(
+        models(says("", call("work")), says("", call("look", "2")), says("done")),
+        [work_of(inner), look_at(seen)],
+        checkpointer=InMemorySaver(),
+    )
+    with pytest.raises(PowerCut):
+        run.invoke(agent, GO, thread)
+    run.invoke(agent, None, thread)
+    assert seen[0]["model_calls"] == models.asked - 1 == 3
+
+
 def test_h2_teams_count_what_a_plain_graph_in_a_member_used(run: Any, thread: Any, models: Models) -> None:
     seen: list[Any] = []
     work = says("", call("work", "1"))

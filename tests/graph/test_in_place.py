@@ -133,6 +133,32 @@ def test_int_15_the_newest_message_and_those_replaced_are_told(run: Any, thread:
         run.invoke(graph, {"messages": said}, thread)
 
 
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("newest", [HumanMessage("go", id="1"), AIMessage("go", id="1")], ids=["human", "ai"])
+def test_int_15_a_message_edited_in_place_is_told_returned_or_not(
+    run: Any, thread: Any, newest: Any, returned: bool
+) -> None:
+    """A saver that keeps what changed takes the same object for the same message."""
+
+    def node(state: Chat) -> Any:
+        message = state["messages"][-1]
+        message.content = "edited"
+        return {"messages": [message]} if returned else {}
+
+    def copying(state: Chat) -> Any:
+        return {"messages": [state["messages"][-1].model_copy(update={"content": "edited"})]}
+
+    def app_of(node: Any) -> Any:
+        return StateGraph(Chat).add_node("node", node).add_edge(START, "node").compile(InMemorySaver())
+
+    with pytest.raises(InvalidUpdateError, match="what message '1' says") as caught:
+        run.invoke(app_of(node), {"messages": [newest.model_copy()]}, thread)
+    assert "model_copy" in caught.value.hint
+    graph = app_of(copying)
+    run.invoke(graph, {"messages": [newest.model_copy()]}, thread)
+    assert [message.text for message in run.state(graph, thread).values["messages"]] == ["edited"]
+
+
 def test_int_15_a_set_is_told(run: Any, thread: Any) -> None:
     def node(state: Chat) -> Any:
         state["seen"].remove("a")

@@ -150,10 +150,14 @@ def test_no_stream_is_honoured(run: Any) -> None:
 # -- in tools
 
 
+class Noted(MessagesState):
+    notes: Annotated[list[Any], add_messages]
+
+
 @tool
 def slow() -> str:
     """Work slowly."""
-    push_message(HumanMessage("still at it"))
+    push_message(HumanMessage("still at it"), state_key="notes")
     return "ready"
 
 
@@ -180,12 +184,25 @@ def test_a_tool_says_it_in_a_stream(run: Any) -> None:
 
 
 def test_a_tool_node_keeps_it_over_the_pause_of_another_call(run: Any, thread: Any) -> None:
-    graph = StateGraph(MessagesState).add_node("tools", ToolNode([slow, ask])).add_edge(START, "tools")
+    graph = StateGraph(Noted).add_node("tools", ToolNode([slow, ask])).add_edge(START, "tools")
     app = graph.compile(InMemorySaver())
     given = {"messages": [HumanMessage("go"), calls("slow", "ask")]}
     assert run.invoke(app, given, thread)["__interrupt__"]
     result = run.invoke(app, Command(resume="yes"), thread)
-    assert texts(result) == ["go", "", "still at it", "ready", "yes"]
+    assert texts(result) == ["go", "", "ready", "yes"]
+    assert [message.text for message in result["notes"]] == ["still at it"]
+
+
+def test_nothing_is_put_between_a_call_and_its_answer(run: Any) -> None:
+    @tool
+    def chatty() -> str:
+        """Talk."""
+        push_message(HumanMessage("by the way"))
+        return "ready"
+
+    agent = create_agent(FakeChatModel([calls("chatty"), "done"]), [chatty], on_tool_error="raise")
+    with pytest.raises(UsageError, match="between the call '0' and its answer"):
+        run.invoke(agent, GO)
 
 
 # -- refused

@@ -103,8 +103,8 @@ def _changed(
         if inside:
             if type(inside) is tuple:
                 message, content, calls = inside
-                if message.content is not content or message.tool_calls is not calls:
-                    found.append((name, f"what message {message.id!r} says"))
+                if message.content is not content or (calls is not None and message.tool_calls is not calls):
+                    found.append((name, f"{_MESSAGE} {message.id!r} says"))
             else:
                 for each, before in inside:
                     if differ(each, before):
@@ -119,9 +119,11 @@ def _look(value: Any) -> Kept:
         top: Any = value[-MOST:]
         return size, top, [(each, each.copy()) for each in top if type(each) in _INSIDE and len(each) <= MOST]
     if kind is MessageList:
-        newest = value[-1] if size else None
-        said = (newest, newest.content, newest.tool_calls) if type(newest) is AIMessage else None
-        return size, value[-8:], said
+        if not size:
+            return 0, None, None
+        newest = value[-1]
+        calls = newest.tool_calls if type(newest) is AIMessage else None
+        return size, value[-8:], (newest, newest.content, calls)
     if size > MOST or kind is bytearray or kind is deque:
         return size, None, None
     if kind is dict:
@@ -156,8 +158,16 @@ def _where(value: Any, before: Any) -> str:
     return f"it was {before!r:.100}"
 
 
+_MESSAGE = "what message"
+
+
 def _refused(nodes: Iterable[str], name: str, what: str) -> InvalidUpdateError:
     who = ", ".join(map(repr, dict.fromkeys(nodes)))
+    if what.startswith(_MESSAGE):
+        return InvalidUpdateError(
+            f"Node {who} changed {name!r} in place ({what}): that would not be saved, returned or not.",
+            hint="Return a changed copy, which has the same id and takes its place: message.model_copy(update={...}).",
+        )
     return InvalidUpdateError(
         f"Node {who} changed {name!r} in place ({what}) and did not return it, so it would not be saved.",
         hint=f"Return a new value, as in {{{name!r}: [*state[{name!r}], new]}}: values in a state are fixed.",

@@ -7,7 +7,8 @@ from typing import Any
 from runwell.errors import InvalidInput, UsageError, nearest
 from runwell.graph.streaming import NOSTREAM, metadata_of
 from runwell.messages.convert import convert_to_message
-from runwell.messages.message import BaseMessage, new_id, with_id
+from runwell.messages.message import AIMessage, BaseMessage, ToolMessage, new_id, with_id
+from runwell.messages.validity import call_ids
 from runwell.ports.runtime import CURRENT_TASK, TaskScope
 
 __all__ = ["handed_over", "push_message"]
@@ -22,8 +23,9 @@ def push_message(message: Any, *, state_key: str | None = "messages") -> BaseMes
     one without an id gets one, by which a later message of the node may replace it. A node that runs again (a retry, a
     pause) says it again: what an attempt that failed said is not in the state.
 
-    Raises UsageError outside a graph, and in a `@task` unless `state_key` is None: its result is taken from its record,
-    which would not say it again. Raises InvalidInput for a key that the state does not have.
+    Raises UsageError outside a graph; in a `@task` unless `state_key` is None, as its result is taken from its record,
+    which would not say it again; and where a call of a tool in that history has no answer yet, as in a tool. Raises
+    InvalidInput for a key that the state does not have.
     """
     scope = CURRENT_TASK.get()
     if scope is None or scope.run is None:
@@ -46,9 +48,30 @@ def push_message(message: Any, *, state_key: str | None = "messages") -> BaseMes
                 f"key{nearest(state_key, run.graph.channels)}.",
                 hint=f"It has {sorted(run.graph.channels)}; state_key=None shows the message and keeps it nowhere.",
             )
+        _refuse_between(run.values.get(state_key), said, state_key)
         scope.pushed = [*(scope.pushed or ()), (state_key, said)]
     _show(scope, said)
     return said
+
+
+def _refuse_between(history: Any, said: BaseMessage, state_key: str) -> None:
+    """Refuse what would stand between a call of a tool and its answer: no model takes such a history."""
+    if said.type == "tool" or not isinstance(history, list):
+        return
+    answered: set[str] = set()
+    for message in reversed(history):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, BaseMessage):
+            asked = call_ids(message) if isinstance(message, AIMessage) else []
+            missing = [each for each in asked if each not in answered]
+            if missing:
+                raise UsageError(
+                    f"push_message({said.text!r:.60}) would put it between the call {missing[0]!r} and its answer in "
+                    f"{state_key!r}, and no model takes such a history.",
+                    hint="Only show it: push_message(message, state_key=None); or push it into another key.",
+                )
+            return
 
 
 def _show(scope: TaskScope, said: BaseMessage) -> None:
