@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runwell import init_chat_model
-from runwell.errors import InvalidHistory, InvalidInput, ModelError
+from runwell.errors import InvalidHistory, InvalidInput, ModelError, UsageError
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
 from runwell.testing import WireServer
 
@@ -147,3 +147,28 @@ def test_the_error_of_a_function_that_gives_the_key_is_its_own(wires: dict[str, 
 
     with pytest.raises(KeyError, match="MY_TOKEN"):
         ChatOpenAI(model="m", api_key=key, base_url=wires["openai"].base_url, max_retries=0).invoke("Hi")
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("tools", "bound", "told"),
+    [
+        ([add], {"parallel_tool_calls": "no"}, "parallel_tool_calls is True, False or None; got 'no'"),
+        ([add], {"strict": "yes"}, "strict is True, False or None; got 'yes'"),
+        ([add, add], {}, "Two of the tools are called 'add'"),
+        ([], {"tool_choice": "any"}, "must call a tool, and there is none|cannot be told which tools"),
+        (
+            [add],
+            {"tool_choice": {"type": "function", "function": {"name": "ad"}}},
+            "names 'ad', which is none of the tools; did you mean 'add'|cannot be told which tools",
+        ),
+    ],
+    ids=["parallel", "strict", "twice", "none", "another"],
+)
+def test_tools_that_cannot_be_bound_so(vendor: Vendor, tools: Any, bound: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        vendor.model.bind_tools(tools, **bound)

@@ -298,12 +298,12 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         must call. `strict` holds arguments to the schema; `parallel_tool_calls=False` allows one call a turn. Raises
         UnsupportedByProvider here for what the provider is known not to do.
         """
-        given: Any = tools
-        if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
-            raise InvalidInput(
-                f"bind_tools takes a list of tools; got {tools!r:.100}.", hint="bind_tools([...]), or [] for none."
-            )
-        return self.bind(**self._tool_kwargs(tools, tool_choice, strict, parallel_tool_calls), **kwargs)
+        from runwell.models.tool_choice import check_binding, check_bound
+
+        check_binding(tools, strict, parallel_tool_calls)
+        bound = self._tool_kwargs(tools, tool_choice, strict, parallel_tool_calls)
+        check_bound(bound["tools"], bound.get("tool_choice"))
+        return self.bind(**bound, **kwargs)
 
     def _tool_kwargs(
         self, tools: Sequence[Any], tool_choice: Any, strict: bool | None, parallel_tool_calls: bool | None

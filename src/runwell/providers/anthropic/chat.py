@@ -212,7 +212,7 @@ class ChatAnthropic(StainlessModel):
         body["tool_choice"] = choice
 
     def _check_choice(self, choice: Mapping[str, Any]) -> None:
-        if choice["type"] in ("any", "tool") and (self.thinking or {}).get("type") == "enabled":
+        if choice.get("type") in ("any", "tool") and (self.thinking or {}).get("type") == "enabled":
             raise UnsupportedByProvider(
                 "Anthropic's models cannot be made to call a tool while they think.",
                 hint='tool_choice="auto", or no thinking; for structured output, method="json_schema".',
