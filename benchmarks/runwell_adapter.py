@@ -222,6 +222,18 @@ class Adapter(base.Adapter):
 
         return run
 
+    def watched_agent(self, steps, by, folder):
+        from runwell.observe import DecisionLog, JsonlTrace, observing
+
+        watcher = DecisionLog() if by == "decisions" else JsonlTrace(f"{folder}/trace.jsonl", redact=None)
+        run = self.agent(steps)
+
+        def watched():
+            with observing(watcher):
+                return run()
+
+        return watched
+
     def async_agent(self, steps, *, width=1, storage=None, folder="", middlewares=0, tool_delay=0, model_delay=0):
         from runwell import create_agent
         from runwell.agents import Budget

@@ -104,6 +104,10 @@ class Adapter:
     ) -> Callable[[], str]:
         raise NotCovered
 
+    def watched_agent(self, steps: int, by: str, folder: str) -> Callable[[], str]:
+        """The plain agent, watched by a list of its "decisions" or a "trace" in a file of the folder."""
+        raise NotCovered
+
     def async_agent(
         self,
         steps: int,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -408,3 +410,21 @@ def test_case_4_a_second_model_called_inside_a_function_is_in_the_trace_and_in_t
     driver.batch(chain, [str(number) for number in range(1000)], {"callbacks": [Tokens()], "max_concurrency": 8})
     assert sum(counted) == 1000 * 2000
     assert counted.count(800) == 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_run_ids_are_not_repeated_by_a_seed_or_in_a_forked_process():
+    program = """
+import os, random
+from runwell.observe.context import new_run_id
+random.seed(0)
+print(new_run_id(), flush=True)
+random.seed(0)
+child = os.fork()
+print(new_run_id(), new_run_id().version, flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    ids = [each for each in told if each != "4"]
+    assert (len(ids), len(set(ids)), len(told)) == (3, 3, 5)

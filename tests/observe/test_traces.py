@@ -247,3 +247,38 @@ def test_text_that_has_no_utf_8_is_written_as_an_escape(tmp_path, driver):
     with JsonlTrace(path, redact=None) as trace:
         driver.invoke(RunnableLambda(lambda text: text), "half \ud83d", {"callbacks": [trace]})
     assert [line.get("inputs") or line["outputs"] for line in lines(path)] == ["half \ud83d"] * 2
+
+
+def test_what_json_has_no_form_for_is_written_in_some_form(tmp_path, driver):
+    from datetime import date
+
+    from runwell.messages import AIMessage, ToolMessage
+
+    call = {"name": "f", "args": {"day": date(2026, 1, 2), 3: {4}, "half": "\ud83d", "raw": b"\xff"}, "id": "1"}
+    given = {"messages": [AIMessage("", tool_calls=[call], id="a"), ToolMessage("x", tool_call_id="1", artifact={5})]}
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path, redact=None) as trace:
+        driver.invoke(
+            RunnableLambda(lambda _: float("inf")), given, {"callbacks": [trace], "metadata": {"m": (1, {2})}}
+        )
+    start, end = lines(path)
+    answer, found = start["inputs"]["messages"]
+    assert set(answer["tool_calls"][0]["args"]) == {"day", "3", "half", "raw"}
+    assert "2026" in answer["tool_calls"][0]["args"]["day"]
+    assert (found["type"], found["artifact"]) == ("tool", [5])
+    assert start["metadata"] == {"m": [1, [2]]}
+    assert end["outputs"] == float("inf")
+
+
+def test_what_redact_is_given_is_its_own(tmp_path, driver):
+    def cut(value):
+        if isinstance(value, dict):
+            value.clear()
+        return value
+
+    given = {"a": {"secret": 1}, "b": 2}
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path, redact=cut) as trace:
+        driver.invoke(RunnableLambda(lambda value: value), given, {"callbacks": [trace]})
+    assert given == {"a": {"secret": 1}, "b": 2}
+    assert [line.get("inputs", line.get("outputs")) for line in lines(path)] == [{}, {}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from _random import Random  # what `random` is made of, without the rest of it
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from contextvars import copy_context as _copy_context
@@ -38,13 +39,24 @@ UNSET: Final = _Unset()
 
 def new_run_id() -> UUID:
     """A random identifier for a run."""
-    number = int.from_bytes(os.urandom(16), "big") & _NOT_VERSION | _VERSION_4
+    number = _bits(128) & _NOT_VERSION | _VERSION_4
     made = object.__new__(UUID)  # as `UUID(int=number)`, without its checks: they cost more than a run's events
     _set(made, "int", number)
     _set(made, "is_safe", _UNKNOWN)
     return made
 
 
+def _seed() -> None:
+    """Begin a row of random numbers of our own, which neither a program's `random.seed` nor a fork repeats. Asking the
+    system for each would be a call into its kernel."""
+    global _bits
+    _bits = Random(int.from_bytes(os.urandom(32), "big")).getrandbits
+
+
+_bits: Callable[[int], int]
+_seed()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_seed)
 _NOT_VERSION = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
 _UNKNOWN = SafeUUID.unknown

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import islice
-from operator import attrgetter, is_
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self, cast
 
-from pydantic_core import to_json
+from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.observe.context import RunContext
 from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
@@ -56,22 +55,24 @@ class JsonlTrace:
         line = _LINES.get(type(event))
         if line is None:
             return
-        name, describe, ends = line
-        run, runs = event.run, self._runs
+        begin, rest, place = line
         with self._lock:  # the order of lines is the order in which messages are first written
             if self._file.closed:
                 return
-            told = runs.get(run)
+            told = self._runs.get(event.run)
             if told is None:
-                told = _Told(run, runs.get(run.parent) if run.parent is not None else None, self.redact)
-                if describe is _started:
-                    runs[run] = told
-            elif ends:
-                del runs[run]
-            rest: dict[str, Any] = {}
-            describe(event, rest, told)
-            time = divmod(int(event.time * 1e6), 1_000_000)  # whole numbers are quicker to write than a rounded float
-            self._file.write(b'{"event":"%b","time":%d.%06d,%b,%b\n' % (name, *time, told.head, _json(rest)[1:]))
+                told = self._meet(event.run, place)
+            elif place is _LAST:
+                del self._runs[event.run]
+            self._file.write(b"".join((begin, _to_json(event.time), told.head, *rest(event, told), b"}\n")))
+
+    def _meet(self, run: RunContext, place: object) -> _Told:
+        parent = run.parent
+        around = None if parent is None else self._runs.get(parent)
+        told = _Told(run, around, self.redact)
+        if place is _FIRST:
+            self._runs[run] = told
+        return told
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -85,11 +86,15 @@ class JsonlTrace:
         self.close()
 
 
-def _json(line: dict[str, Any]) -> bytes:
+_to_json = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants")).to_json
+"""`pydantic_core.to_json`, which puts a serializer together for each call."""
+
+
+def _json(value: Any) -> bytes:
     try:
-        return to_json(line, inf_nan_mode="constants", fallback=plain)
+        return _to_json(value, fallback=plain)
     except ValueError:  # half a character: it has no UTF-8, and stands as an escape
-        return json.dumps(line, default=plain).encode()
+        return json.dumps(value, default=plain).encode()
 
 
 def plain(value: Any) -> Any:
@@ -103,9 +108,9 @@ def plain(value: Any) -> Any:
 
 
 _AS_IT_IS = frozenset((type(None), str, int, float, bool))
-_CONTAINERS = frozenset((dict, list))
-_PLAIN = _AS_IT_IS | _CONTAINERS
+_PLAIN = _AS_IT_IS | {dict, list}
 _TEXT = frozenset((str,))
+_MODELS = frozenset(("chat_model", "llm"))
 
 
 @lru_cache(maxsize=256)  # the classes of messages are few
@@ -118,26 +123,38 @@ def _reader_of(kind: Any) -> Callable[[Any], dict[str, Any]] | None:
     return lambda message: dict(zip(names, read(message), strict=True))
 
 
-class _Told:
-    """What every line about a run says, as JSON, and the messages that were written in it and the runs around it."""
+@lru_cache(maxsize=1024)  # so are the components of a program
+def _of_component(name: str, kind: str) -> bytes:
+    return b"," + _json({"name": name, "kind": kind})[1:-1] + b","
 
-    __slots__ = ("head", "redact", "run_id", "written")
+
+def _text_of(run_id: Any) -> bytes:
+    """`str(run_id)`, in half the time."""
+    digits = f"{run_id.int:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}".encode()
+
+
+class _Told:
+    """What every line about a run says, as JSON, and what writes content: it knows the messages that were written in
+    the run and the runs around it."""
+
+    __slots__ = ("content", "head", "id")
 
     def __init__(self, run: RunContext, around: _Told | None, redact: Redact | None) -> None:
-        self.run_id = str(run.run_id)
+        self.content: Callable[[Any], bytes]
+        self.id = b'"%b"' % _text_of(run.run_id)
         if around is not None:
-            parent: str | None = around.run_id
+            parent = around.id
+            self.content = around.content
         else:
-            parent = None if run.parent_id is None else str(run.parent_id)
-        about = {"run_id": self.run_id, "parent_id": parent, "name": run.name, "kind": run.kind}
-        self.head = _json(about)[1:-1]
-        self.written: _Written = _Written() if around is None else around.written
-        self.redact = redact
-
-    def content(self, value: Any) -> Any:
-        """A value as it is written."""
-        tree = self.written.tree(value)
-        return self.redact(tree) if self.redact is not None else tree
+            parent = b"null" if run.parent_id is None else b'"%b"' % _text_of(run.parent_id)
+            written = _Written()
+            # a function of a user's is given a tree of its own, of nothing but what JSON has
+            self.content = (
+                written.json if redact is None else lambda value: _json(redact(json.loads(written.json(value))))
+            )
+        of_component = _of_component(run.name, run.kind)
+        self.head = b"".join((b',"run_id":', self.id, b',"parent_id":', parent, of_component))
 
 
 class _Written:
@@ -149,8 +166,12 @@ class _Written:
         self.known: dict[str, Any] = {}
         self.longest: list[Any] = []
 
+    def json(self, value: Any) -> bytes:
+        """The value as JSON."""
+        return _json(value if type(value) in _AS_IT_IS else self.tree(value))
+
     def tree(self, value: Any) -> Any:
-        """`value` made of nothing but dicts, lists, strings, numbers, booleans and None, none of them shared.
+        """`value` in a form that JSON is quickly made of, and parts of which it shares.
 
         Messages become known; those of a list that are so stand there in short.
         """
@@ -158,40 +179,36 @@ class _Written:
         if kind in _AS_IT_IS:
             return value
         if kind is dict:
-            if not value:
-                return {}
             if _AS_IT_IS.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
-                return value.copy()
-            tree = self.tree
-            return {str(key): each if type(each) in _AS_IT_IS else tree(each) for key, each in value.items()}
+                return value
+            made: dict[str, Any] = {}
+            for key, each in value.items():
+                made[str(key)] = each if type(each) in _AS_IT_IS else self.tree(each)
+            return made
         if kind is list:
-            return self._items(value) if value else []
+            return self._items(value) if value else value
         read = _reader_of(cast("Any", kind))
         if read is not None:
-            return self._message(value, read(value))
+            if value.id is not None:
+                self._know(value.id, value)
+            shown = read(value)  # its content, calls and facts are plain data
+            artifact = shown.get("artifact")
+            if artifact is not None:
+                shown["artifact"] = self.tree(artifact)
+            return shown
         if isinstance(value, list | tuple):
             return self._items(value) if value else []
         if isinstance(value, str | int | float):
             return value
         if isinstance(value, dict):
             return {str(key): self.tree(each) for key, each in value.items()}
-        shown = plain(value)
-        if isinstance(shown, str):
-            return shown
+        dumped = plain(value)
+        if isinstance(dumped, str):
+            return dumped
         id_ = getattr(value, "id", None)
         if type(id_) is str and hasattr(value, "content"):
             self._know(id_, value)
-        return self.tree(shown)
-
-    def _message(self, message: Any, shown: dict[str, Any]) -> dict[str, Any]:
-        if message.id is not None:
-            self._know(message.id, message)
-        for name, value in shown.items():
-            kind = type(value)
-            if kind in _AS_IT_IS:
-                continue
-            shown[name] = kind() if kind in _CONTAINERS and not value else self.tree(value)
-        return shown
+        return self.tree(dumped)
 
     def _know(self, id_: str, message: Any) -> None:
         if self.known.setdefault(id_, message) is not message:
@@ -199,14 +216,15 @@ class _Written:
             self.longest = []  # what is in it may be another message by now
 
     def _items(self, values: Sequence[Any]) -> list[Any]:
+        known, longest = self.known, self.longest
+        count, new = len(longest), values
         shown: list[Any] = []
-        again, last, known, longest = 0, "", self.known, self.longest
-        rest: Iterable[Any] = values
-        all_known = True
-        if 1 < len(longest) <= len(values) and longest[0] is values[0] and all(map(is_, longest, values)):
-            again, last = len(longest), longest[-1].id
-            rest = islice(values, again, None)
-        for value in rest:
+        again, last, all_known = 0, "", True
+        # Nearly always a list is the longest one so far and what is new. Equal messages may stand for each other.
+        if 1 < count <= len(values) and longest[0] is values[0] and longest == values[:count]:
+            again, last = count, longest[-1].id
+            new = values[count:]
+        for value in new:
             id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
             if type(id_) is str and known.get(id_) is value:
                 again, last = again + 1, id_
@@ -218,64 +236,70 @@ class _Written:
             all_known = all_known and type(id_) is str and known.get(id_) is value
         if again:
             shown.append({"again": again, "to": last})
-        if all_known and len(values) > len(longest):
+        if all_known and len(values) > count:
             self.longest = list(values)
         return shown
 
 
-def _started(event: RunStarted, line: dict[str, Any], told: _Told) -> None:
+Pieces = tuple[bytes, ...]
+
+
+def _started(event: RunStarted, told: _Told) -> Pieces:
     run = event.run
-    line["inputs"] = told.content(event.inputs)
+    said: Pieces = (b'"inputs":', told.content(event.inputs))
     if run.tags:
-        line["tags"] = list(run.tags)
+        said += b',"tags":', _json(list(run.tags))
     if run.metadata:
-        line["metadata"] = told.content(run.metadata)
+        said += b',"metadata":', told.content(run.metadata)
+    return said
 
 
-def _seconds(event: Event) -> float:
+def _seconds(event: Event) -> bytes:
     """How long the run took, to the microsecond."""
-    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
+    return _to_json(int((event.time - event.run.started) * 1e6 + 0.5) / 1e6)
 
 
-def _ended(event: RunEnded, line: dict[str, Any], told: _Told) -> None:
+def _ended(event: RunEnded, told: _Told) -> Pieces:
     run, outputs = event.run, event.outputs
-    line["seconds"] = _seconds(event)
-    if run.kind in ("chat_model", "llm"):
+    if run.kind in _MODELS:
         outputs = answer_of(outputs)
         usage = getattr(outputs, "usage_metadata", None)
         if usage:
-            line["usage"] = dict(usage)
-    line["outputs"] = told.content(outputs)
+            return b'"seconds":', _seconds(event), b',"usage":', _json(usage), b',"outputs":', told.content(outputs)
+    return b'"seconds":', _seconds(event), b',"outputs":', told.content(outputs)
 
 
-def _failed(event: RunFailed, line: dict[str, Any], told: _Told) -> None:
-    error = event.error
-    line["seconds"] = _seconds(event)
-    line["error_type"] = type(error).__name__
-    line["error"] = told.content(str(error))
+def _failed(event: RunFailed, told: _Told) -> Pieces:
+    kind, text = _json(type(event.error).__name__), told.content(str(event.error))
+    return b'"seconds":', _seconds(event), b',"error_type":', kind, b',"error":', text
 
 
-def _retried(event: Retried, line: dict[str, Any], told: _Told) -> None:
-    line.update(attempt=event.attempt, wait=event.wait, error=told.content(str(event.error)))
+def _retried(event: Retried, told: _Told) -> Pieces:
+    error = told.content(str(event.error))
+    return b'"attempt":', _json(event.attempt), b',"wait":', _json(event.wait), b',"error":', error
 
 
-def _custom(event: Custom, line: dict[str, Any], told: _Told) -> None:
-    line.update(custom=event.name, data=told.content(event.data))
+def _custom(event: Custom, told: _Told) -> Pieces:
+    return b'"custom":', _json(event.name), b',"data":', told.content(event.data)
 
 
-def _decision(event: Decision, line: dict[str, Any], told: _Told) -> None:
-    line["seat"] = event.seat
-    line["outcome"] = told.content(event.outcome)
-    line["reason"] = told.content(event.reason)
-    line["holder"] = event.holder
+def _decision(event: Decision, told: _Told) -> Pieces:
+    about = _of_decision(event.seat, event.holder)
+    return about, b',"outcome":', told.content(event.outcome), b',"reason":', told.content(event.reason)
 
 
-_LINES: dict[type, tuple[bytes, Callable[[Any, dict[str, Any], _Told], None], bool]] = {
-    Custom: (b"custom", _custom, False),
-    Decision: (b"decision", _decision, False),
-    Retried: (b"retry", _retried, False),
-    RunEnded: (b"end", _ended, True),
-    RunFailed: (b"error", _failed, True),
-    RunStarted: (b"start", _started, False),
+@lru_cache(maxsize=1024)
+def _of_decision(seat: str, holder: str) -> bytes:
+    return _json({"seat": seat, "holder": holder})[1:-1]
+
+
+_FIRST, _BETWEEN, _LAST = object(), object(), object()
+_LINES: dict[type, tuple[bytes, Callable[[Any, _Told], Pieces], object]] = {
+    Custom: (b'{"event":"custom","time":', _custom, _BETWEEN),
+    Decision: (b'{"event":"decision","time":', _decision, _BETWEEN),
+    Retried: (b'{"event":"retry","time":', _retried, _BETWEEN),
+    RunEnded: (b'{"event":"end","time":', _ended, _LAST),
+    RunFailed: (b'{"event":"error","time":', _failed, _LAST),
+    RunStarted: (b'{"event":"start","time":', _started, _FIRST),
 }
-"""A line's name, what fills it, and whether it is its run's last."""
+"""How a line begins, what gives the rest of it, and its place among those of its run."""
