@@ -421,9 +421,9 @@ random.seed(0)
 print(new_run_id(), flush=True)
 random.seed(0)
 child = os.fork()
-print(new_run_id(), new_run_id().version, flush=True)
 if child:
-    os.waitpid(child, 0)
+    os.waitpid(child, 0)  # one after the other, so that their lines are whole
+print(new_run_id(), new_run_id().version, flush=True)
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     ids = [each for each in told if each != "4"]
