@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
+from types import MappingProxyType
 from typing import Any
 
 from runwell.agents.cut_results import any_cut
@@ -42,6 +43,11 @@ from runwell.ports.command import Command
 
 __all__ = ["model_node"]
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""One for all turns."""
+UNSEEN = (None, None)
+"""No request that hooks are given."""
+
 
 def model_node(setup: Setup) -> Callable[[Task], Any]:
     """The model's node. What comes next is left to the graph's edges."""
@@ -50,59 +56,65 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
 
     @flow
     async def model(task: Task) -> Any:
-        values = task.values
-        ledger = values.get("ledger") or {}
-        history = values.get("messages") or []
-        stray: list[ToolMessage] = []
-        answers: Sequence[BaseMessage] = history
-        begun = "checked" in ledger  # what came in has been looked at; what this run adds is valid by itself
-        if begun:
-            reply, answers = last_answers(history)
-            if answers and answers[0] is history[-1] and (stray := stray_among(reply, answers)):
-                gone = set(map(id, stray))
-                history = [message for message in history if id(message) not in gone]
-                task.values = values = {**values, "messages": history}
-        if not history:
-            raise InvalidInput(
-                f"Agent {setup.name!r} has no messages to answer.",
-                hint='Pass {"messages": [...]} with at least one message.',
-            )
         meter: Meter = task.runtime.budget
-        now = await Now() if meter.timed else None
-        if now is not None:
-            meter.begin(now)
-        over = meter.reached(now)
-        if over is not None:
-            return _stopped(setup, over)
-        if not begun:
-            require_valid_history(history)
-        if setup.reader is not None and "cut" not in ledger and any_cut(answers):
-            ledger = {**ledger, "cut": True}
-        turn = _Turn(setup, ledger, history, meter)
-        tools = setup.offered_after_cut if "cut" in ledger else setup.offered
+        turn = _begun(setup, task, meter, await Now() if meter.timed else None)
+        if type(turn) is not _Turn:
+            return turn
         system = setup.system
         if isinstance(system, Callee):
             system = await _system(setup, system, task)
-        request = turn.request = _request(setup, task, history, tools, system)
-        if lends:
-            messages = MessageList(history, history.places) if type(history) is MessageList else list(history)
-            request = _request(setup, task, messages, list(tools), system)
-            turn.given = request, messages
         try:
-            response = await (_inside(turn, 0, request) if wraps else _ask(turn, request))
+            if wraps:
+                response = await _inside(turn, 0, _given(turn, task, system, lends))
+            else:  # `_ask`, written out: a coroutine less while the model speaks
+                call, called, counted = _asking(turn, _request(turn, task, turn.history, turn.tools, system))
+                response = _answered(turn, called, counted, await call)
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
             return _stopped(setup, met)
         taken = await _take_in(turn, task, response)
-        if not (turn.extra or stray):
-            return taken
-        extra = [update for place in sorted(turn.extra, reverse=True) for update in turn.extra[place]]
-        if stray:
-            extra = [{"messages": [RemoveMessage(id=message.id or "") for message in stray]}, *extra]
-        return [*extra, taken]
+        return taken if not (turn.extra or turn.stray) else _with_extra(turn, taken)
 
     return model
+
+
+def _begun(setup: Setup, task: Task, meter: Meter, now: float | None) -> Any:
+    """A turn of the model, or what stands in its stead: a limit is reached."""
+    values = task.values
+    ledger = values.get("ledger") or NOTHING
+    history = values.get("messages") or []
+    stray: Sequence[ToolMessage] = ()
+    answers: Sequence[BaseMessage] = history
+    begun = "checked" in ledger  # what came in has been looked at; what this run adds is valid by itself
+    if begun:
+        reply, answers = last_answers(history)
+        if answers and answers[0] is history[-1] and (stray := stray_among(reply, answers)):
+            gone = set(map(id, stray))
+            history = [message for message in history if id(message) not in gone]
+            task.values = {**values, "messages": history}
+    if not history:
+        raise InvalidInput(
+            f"Agent {setup.name!r} has no messages to answer.",
+            hint='Pass {"messages": [...]} with at least one message.',
+        )
+    if now is not None:
+        meter.begin(now)
+    over = meter.reached(now)
+    if over is not None:
+        return _stopped(setup, over)
+    if not begun:
+        require_valid_history(history)
+    if setup.reader is not None and "cut" not in ledger and any_cut(answers):
+        ledger = {**ledger, "cut": True}
+    return _Turn(setup, ledger, history, meter, stray)
+
+
+def _with_extra(turn: _Turn, taken: dict[str, Any]) -> list[Any]:
+    extra = [update for place in sorted(turn.extra, reverse=True) for update in turn.extra[place]]
+    if turn.stray:
+        extra = [{"messages": [RemoveMessage(id=message.id or "") for message in turn.stray]}, *extra]
+    return [*extra, taken]
 
 
 class _Turn:
@@ -110,7 +122,8 @@ class _Turn:
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
     that was made again are forgotten. `lent` are tools offered that are not the agent's. `given` is the request that
-    hooks are given and its messages, `request` the same with what is not theirs to change.
+    hooks are given and its messages, `request` the same with what is not theirs to change. `stray` are answers in the
+    state whose calls are gone.
     """
 
     __slots__ = (
@@ -125,10 +138,18 @@ class _Turn:
         "request",
         "setup",
         "strategy",
+        "stray",
     )
     request: ModelRequest
 
-    def __init__(self, setup: Setup, ledger: dict[str, Any], history: list[BaseMessage], meter: Meter) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        ledger: Mapping[str, Any],
+        history: list[BaseMessage],
+        meter: Meter,
+        stray: Sequence[ToolMessage],
+    ) -> None:
         self.history = history
         self.setup = setup
         self.hooks = setup.hooks["wrap_model_call"]
@@ -136,9 +157,15 @@ class _Turn:
         self.meter = meter
         self.strategy = setup.response_format
         self.asked = 0
-        self.given: tuple[ModelRequest | None, Any] = (None, None)
-        self.lent: dict[str, Any] = {}
-        self.extra: dict[int, list[Any]] = {}
+        self.stray = stray
+        self.given: tuple[ModelRequest | None, Any] = UNSEEN
+        self.lent: Mapping[str, Any] = NOTHING
+        self.extra: Mapping[int, list[Any]] = NOTHING
+
+    @property
+    def tools(self) -> list[Any]:
+        """Those that the agent offers in it."""
+        return self.setup.offered_after_cut if "cut" in self.ledger else self.setup.offered
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
@@ -155,8 +182,9 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 
 
 def _request(
-    setup: Setup, task: Task, messages: list[BaseMessage], tools: list[Any], system: SystemMessage | None
+    turn: _Turn, task: Task, messages: list[BaseMessage], tools: list[Any], system: SystemMessage | None
 ) -> ModelRequest:
+    setup = turn.setup
     return ModelRequest(
         model=setup.model,
         messages=messages,
@@ -166,6 +194,17 @@ def _request(
         state=task.values,
         runtime=task.runtime,
     )
+
+
+def _given(turn: _Turn, task: Task, system: SystemMessage | None, lends: bool) -> ModelRequest:
+    """The request that hooks are given."""
+    history, tools = turn.history, turn.tools
+    request = turn.request = _request(turn, task, history, tools, system)
+    if lends:
+        messages = MessageList(history, history.places) if type(history) is MessageList else list(history)
+        request = _request(turn, task, messages, list(tools), system)
+        turn.given = request, messages
+    return request
 
 
 async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessage | None:
@@ -199,19 +238,25 @@ async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelRespon
         return made
     response, extra = _response(made)
     if extra:
-        turn.extra[index] = extra
+        turn.extra = {**turn.extra, index: extra}
     return response
 
 
 async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
-    meter, setup = turn.meter, turn.setup
     if turn.asked:  # a hook asks again: that counts like any other call
-        over = meter.reached(await Now() if meter.timed else None)
+        over = turn.meter.reached(await Now() if turn.meter.timed else None)
         if over is not None:
             raise over
     if turn.hooks:
         request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
-    messages = request.messages
+    call, called, counted = _asking(turn, request)
+    return _answered(turn, called, counted, await call)
+
+
+def _asking(turn: _Turn, request: ModelRequest) -> tuple[Call[Any], tuple[Any, Any], int]:
+    """The call of the model; what is called: the request's model, and that model as it is bound and guarded; and how
+    many calls the budget counts so far."""
+    setup, messages = turn.setup, request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
     if getattr(request.model, "profile", None):
@@ -219,7 +264,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
     turn.asked += 1
     if request.system_message is not None:
         messages = [request.system_message, *messages]
-    turn.lent = {}
+    turn.lent = NOTHING
     if request.tools is not setup.offered:
         request, turn.lent = lent_in(request, setup.local)
     called, model = _bound(setup, request)
@@ -227,17 +272,20 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         for guard in setup.guards:
             model = guard.guard_model(model, request)
         called = callee(model)
-    counted = meter.used.get("model_calls", 0)
-    reply = await Call(called, messages)
+    return Call(called, messages), (request.model, model), turn.meter.used.get("model_calls", 0)
+
+
+def _answered(turn: _Turn, called: tuple[Any, Any], counted: int, reply: Any) -> ModelResponse[Any]:
+    meter, setup, (asked, model) = turn.meter, turn.setup, called
     if not isinstance(reply, AIMessage):
         raise InvalidUpdateError(
-            f"The model {request.model!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
+            f"The model {asked!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
         )
     if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
-        meter.before(request.model)
-        meter.after(request.model, None if getattr(request.model, "cache", None) else reply.usage_metadata)
+        meter.before(asked)
+        meter.after(asked, None if getattr(asked, "cache", None) else reply.usage_metadata)
     if setup.guards and hasattr(model, "update"):
-        turn.extra[len(setup.hooks["wrap_model_call"])] = [model.update()]
+        turn.extra = {**turn.extra, len(setup.hooks["wrap_model_call"]): [model.update()]}
     return ModelResponse([reply])
 
 

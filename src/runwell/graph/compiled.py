@@ -288,17 +288,21 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self, input: InputT | Given, config: Config = None, *, version: str = "v1", **options: Unpack[RunOptions]
     ) -> Any:
         """`invoke`, on the running event loop."""
+        _check_invoke(version, options)
+        going = self._going(input, config, options)
+        del input, config, options  # not needed while it waits
+        return _given(await going, version)
+
+    def _going(self, given: Any, config: Config, options: Mapping[str, Any]) -> Awaitable[Any]:
         from runwell.drivers.aio import running
 
-        _check_invoke(version, options)
-        run, observed = self._run(input, config, options)
+        run, observed = self._run(given, config, options)
         emit = None if run.sink is None else _awaited(run.sink)
-        if observed is not None and observed.watched:
-            async with observed:
-                return _given(observed.end(await running(run.flow(input), emit)), version)
-        going = running(run.flow(input), emit, None if observed is None else context_with(observed.context))
-        del options, observed  # not needed while it waits
-        return _given(await going, version)
+        if observed is None:
+            return running(run.flow(given), emit)
+        if not observed.watched:
+            return running(run.flow(given), emit, context_with(observed.context))
+        return observed.acall(lambda: running(run.flow(given), emit))
 
     @overload  # type: ignore[override]
     def stream(

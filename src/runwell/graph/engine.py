@@ -6,7 +6,7 @@ by the pure planner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
+    from runwell.graph.compiled import CompiledStateGraph
 
 __all__ = ["Run", "Task"]
 
@@ -96,6 +97,7 @@ class Run(Keeping, Routing):
             if self.saver is not None and not self.nested:
                 self.fence = await self.saver.take(self.thread_id, self.on_busy)
             going_on = await open_thread(self, given)
+            del given  # not needed while the run waits
             if self.graph.on_open is not None:
                 self.graph.on_open(self)
             if self.nested and self.base.budget is not None and self.saver is not None and not self.graph.counts:
@@ -164,7 +166,7 @@ class Run(Keeping, Routing):
             if control is not None and control.stopped and (self.saver is not None or not self.nested):
                 raise GraphDrained(control.reason)
             now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
-            if self.breaks_before and any(t.node in self.breaks_before and t.id not in held for t in now):
+            if self.breaks_before and self._stands_before(now, held):
                 await self._paused([])
                 return []
             if self.step >= self.stop:
@@ -191,10 +193,14 @@ class Run(Keeping, Routing):
                 self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
             if self.records or self.saver is not None or self.modes:
                 await self._show(done, changes)
-            if self.breaks_after and any(node in self.breaks_after for node, _ in done):
+            if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
                 await self._paused([])
                 return []
         return []
+
+    def _stands_before(self, tasks: Sequence[PlannedTask], held: frozenset[str]) -> bool:
+        """Whether one of the tasks is to be paused before; those `held` have been."""
+        return any(task.node in self.breaks_before and task.id not in held for task in tasks)
 
     # -- one step
 
@@ -329,8 +335,7 @@ class Run(Keeping, Routing):
             await self.keep(scope, TaskRecord(planned.id, name, error=f"{type(error).__name__}: {error}"))
             raise
         if saved and not alone:
-            kept = [one for one in writes if one[0] not in graph.untracked] if graph.untracked else writes
-            await self.keep(scope, TaskRecord(planned.id, name, done=True, writes=kept))
+            await self.keep(scope, TaskRecord(planned.id, name, done=True, writes=_tracked(graph, writes)))
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
@@ -521,6 +526,11 @@ class Run(Keeping, Routing):
             await self._emit("values", self._unfinished(INTERRUPT, tuple(questions)))
         if self.nested and not questions:
             raise GraphInterrupt([])
+
+
+def _tracked(graph: CompiledStateGraph, writes: list[Write]) -> list[Write]:
+    """Those of a task's writes that are saved."""
+    return [one for one in writes if one[0] not in graph.untracked] if graph.untracked else writes
 
 
 def _too_many(graph: str | None, now: list[PlannedTask], limit: int) -> GraphRecursionError:
