@@ -39,7 +39,7 @@ from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
 from runwell.observe.context import CURRENT
 from runwell.observe.events import Chunk
-from runwell.observe.run import open_run, tell
+from runwell.observe.run import open_run, tell, watched
 from runwell.ports.command import Command, Interrupt
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScope
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
@@ -72,8 +72,6 @@ class Task(TaskScope):
         self.run = run
         self.can_pause = can_pause
         self.in_process = run.answer_in_process
-        self.answers = []
-        self.records = {}
         self.sent = planned.sent
         self.arg = planned.arg
 
@@ -118,21 +116,25 @@ class Run(Keeping, Routing):
                 hint="Command(graph=Command.PARENT) is for a graph that a node of another one is or calls.",
             ) from None
         finally:
-            try:
-                await self._settle()
-            finally:
-                try:
-                    while self._owned:
-                        await Call(Callee(self._owned.popitem()[1].close, None), shield=True)
-                finally:
-                    if self.nested:
-                        leave(self)
-                    await self.let_go()
+            await self._close()
         if not interrupts:
             return self._output()
         if self.nested:
             raise GraphInterrupt(interrupts)
         return self._unfinished(INTERRUPT, interrupts)
+
+    async def _close(self) -> None:
+        """Save what was put off, end what belongs to the run, let the thread go."""
+        try:
+            await self._settle()
+        finally:
+            try:
+                while self._owned:
+                    await Call(Callee(self._owned.popitem()[1].close, None), shield=True)
+            finally:
+                if self.nested:
+                    leave(self)
+                await self.let_go()
 
     async def let_go(self) -> None:
         """Let the thread go.
@@ -151,10 +153,9 @@ class Run(Keeping, Routing):
         return self._unfinished(STOPPED, mark)
 
     async def _steps(self, going_on: bool) -> list[Interrupt]:
-        graph, blueprint, control, limit = self.graph, self.graph.blueprint, self.control, self.limit
-        self.stop, self.place = self.step + limit, (self.thread_id, self.ns)
-        ambient = CURRENT.get()
-        self.watched = ambient is not None and bool(ambient.handlers)
+        graph, blueprint = self.graph, self.graph.blueprint
+        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
+        self.watched = watched()
         begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
         if graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
             begin = self._through
@@ -163,14 +164,14 @@ class Run(Keeping, Routing):
         # going on from where the thread stands goes past a breakpoint that it stands at
         held = frozenset(task.id for task in self.next) if going_on else NOTHING
         while self.next:
-            if control is not None and control.stopped and (self.saver is not None or not self.nested):
-                raise GraphDrained(control.reason)
+            if self.control is not None and self.control.stopped and (self.saver is not None or not self.nested):
+                raise GraphDrained(self.control.reason)
             now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
             if self.breaks_before and self._stands_before(now, held):
                 await self._paused([])
                 return []
             if self.step >= self.stop:
-                raise _too_many(graph.name, now, limit)
+                raise _too_many(graph.name, now, self.limit)
             if watches and (self.watch is None or graph.debug):
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
             if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
@@ -189,8 +190,9 @@ class Run(Keeping, Routing):
                 targets: Any = self.led(*done[0])
                 self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
             else:
-                routed = await self.with_joint_routes(done)
-                self.next, self.joins = plan_tasks(blueprint, self.step + 1, routed, self.joins, waiting)
+                self.next, self.joins = plan_tasks(
+                    blueprint, self.step + 1, await self.with_joint_routes(done), self.joins, waiting
+                )
             if self.records or self.saver is not None or self.modes:
                 await self._show(done, changes)
             if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
@@ -282,17 +284,51 @@ class Run(Keeping, Routing):
 
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
-        graph, runtime, saved = self.graph, self.base, self.saver is not None
-        name, spends = planned.node, runtime.budget
-        node = graph.nodes_and_start[name]
-        apart = spends is not None and (saved or self.nested)  # what it uses is then told with its result
+        node = self.graph.nodes_and_start[planned.node]
+        scope = self._scope(planned, node)
+        CURRENT_TASK.set(scope)
+        try:
+            if self.watched:
+                writes = await self._observed(node, planned, scope.runtime, scope)
+            else:  # `settled`, written out: a coroutine less in every step
+                try:
+                    if node.bare:
+                        scope.values = self.values if not self.graph.managed else self.managed(self.values)
+                        writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
+                    elif node.guarded:
+                        writes = await guarded(self, node, planned, scope.runtime, scope)
+                    else:
+                        writes = await self.attempt(node, planned, scope.runtime, scope)
+                    if scope.calls is not None or scope.pause is not None:
+                        await closed(scope)
+                except BaseException as error:
+                    if scope.calls is not None:
+                        await ended_by(scope.calls, error)
+                    raise
+        except BaseException as error:
+            await self._not_done(planned, scope, error)
+            raise
+        budget = scope.runtime.budget
+        if budget is not self.base.budget and self.saver is not None and budget.used:
+            self.applied = None  # worked out without what comes now
+            writes.append((SPENT if self.graph.counts else USED, dict(budget.used)))
+        if not alone and self.saver is not None:
+            await self.keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=_tracked(self.graph, writes)))
+        if self.modes:
+            await self._tell(node, scope, writes)
+        return writes
+
+    def _scope(self, planned: PlannedTask, node: Node) -> Task:
+        runtime, saved = self.base, self.saver is not None
+        spends = runtime.budget
         if node.own_runtime or saved or spends is not None:
             runtime = runtime.at(
                 ExecutionInfo(
-                    self.thread_id, self.head, self.ns, planned.id, name, self.step + 1, 1, self.token or self.run_id
+                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, 1,
+                    self.token or self.run_id,
                 )
-            )
-            if apart:
+            )  # fmt: skip
+            if spends is not None and (saved or self.nested):  # what it uses is then told with its result
                 runtime.budget = spends.part()
         scope = Task(self, planned, runtime, saved and self.can_pause)
         if self.records and (record := self.records.get(planned.id)) is not None:
@@ -300,45 +336,19 @@ class Run(Keeping, Routing):
             scope.records = dict(record.records)
             if spends is not None and USED in record.records:
                 runtime.budget = spends.part(record.records[USED][0])
-        CURRENT_TASK.set(scope)
-        try:
-            if self.watched:
-                writes = await self._observed(node, planned, runtime, scope)
-            else:  # `settled`, written out: a coroutine less in every step
-                try:
-                    if node.bare:
-                        scope.values = self.values if not graph.managed else self.managed(self.values)
-                        writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
-                    elif node.guarded:
-                        writes = await guarded(self, node, planned, runtime, scope)
-                    else:
-                        writes = await self.attempt(node, planned, runtime, scope)
-                    if scope.calls is not None or scope.pause is not None:
-                        await closed(scope)
-                except BaseException as error:
-                    if scope.calls is not None:
-                        await ended_by(scope.calls, error)
-                    raise
-            if apart and saved and runtime.budget.used:
-                self.applied = None  # worked out without what comes now
-                writes.append((SPENT if graph.counts else USED, dict(runtime.budget.used)))
-        except GraphInterrupt as pause:
-            await self.keep(scope, TaskRecord(planned.id, name, interrupts=list(pause.interrupts)))
-            raise
-        except GraphDrained:
-            await self.keep(scope, TaskRecord(planned.id, name))
-            raise
-        except ParentCommand:
-            raise
-        except Exception as error:
-            error.add_note(f"in node {name!r} of graph {graph.name!r}, step {self.step + 1}{self._thread()}")
-            await self.keep(scope, TaskRecord(planned.id, name, error=f"{type(error).__name__}: {error}"))
-            raise
-        if saved and not alone:
-            await self.keep(scope, TaskRecord(planned.id, name, done=True, writes=_tracked(graph, writes)))
-        if self.modes:
-            await self._tell(node, scope, writes)
-        return writes
+        return scope
+
+    async def _not_done(self, planned: PlannedTask, scope: Task, error: BaseException) -> None:
+        """Keep how a task stands that did not come to its end."""
+        if isinstance(error, GraphInterrupt):
+            await self.keep(scope, TaskRecord(planned.id, planned.node, interrupts=list(error.interrupts)))
+        elif isinstance(error, GraphDrained):
+            await self.keep(scope, TaskRecord(planned.id, planned.node))
+        elif isinstance(error, Exception) and not isinstance(error, ParentCommand):
+            error.add_note(
+                f"in node {planned.node!r} of graph {self.graph.name!r}, step {self.step + 1}{self._thread()}"
+            )
+            await self.keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
 
     async def _through(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """A task, and while it is a quiet one that had nothing to say what follows it, without a round of the engine.

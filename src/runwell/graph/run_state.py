@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Emit
 from runwell.graph.in_place import Watch
 from runwell.graph.plan import Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
+from runwell.ports.on_demand import OnDemand
 from runwell.ports.runtime import Runtime
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
@@ -23,36 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "RunState"]
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 NOTHING: frozenset[str] = frozenset()
 """One for all runs: an empty set takes more room than a small dict."""
-
-
-class OnDemand(Generic[K, V]):
-    """A dict of a run that most runs never need: made when it is first asked for, from any thread."""
-
-    __slots__ = ("slot",)
-
-    def __init__(self, slot: str) -> None:
-        self.slot = slot
-
-    def __get__(self, run: Any, owner: Any = None) -> dict[K, V]:
-        found: dict[K, V] | None = getattr(run, self.slot)
-        if found is None:
-            with _MAKING:
-                found = getattr(run, self.slot)
-                if found is None:
-                    found = {}
-                    setattr(run, self.slot, found)
-        return found
-
-    def __set__(self, run: Any, value: dict[K, V]) -> None:
-        setattr(run, self.slot, value)
-
-
-_MAKING = threading.Lock()
 
 
 class RunState:
@@ -111,15 +83,15 @@ class RunState:
         "watched",
     )
 
-    answers = OnDemand[str, tuple[Any, str | None]]("_answers")
-    hits = OnDemand[str, bool]("_hits")
+    answers = OnDemand[dict[str, tuple[Any, str | None]]]("_answers", dict)
+    hits = OnDemand[dict[str, bool]]("_hits", dict)
     """Tasks whose results came out of the cache."""
-    owned = OnDemand[Any, Any]("_owned")
+    owned = OnDemand[dict[Any, Any]]("_owned", dict)
     """What belongs to this run and ends with it, by whose it is."""
-    picks = OnDemand[str, str]("_picks")
-    origins = OnDemand[tuple[str, str], str]("_origins")
-    memories = OnDemand[str, tuple[int, str]]("_memories")
-    busy = OnDemand[str, bool]("_busy")
+    picks = OnDemand[dict[str, str]]("_picks", dict)
+    origins = OnDemand[dict[tuple[str, str], str]]("_origins", dict)
+    memories = OnDemand[dict[str, tuple[int, str]]]("_memories", dict)
+    busy = OnDemand[dict[str, bool]]("_busy", dict)
 
     def __init__(self, graph: CompiledStateGraph) -> None:
         self._answers: dict[str, tuple[Any, str | None]] | None = None

@@ -507,8 +507,12 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             try:
                 result = await self._abegun(messages, stop, kwargs, run)
             except OutsideError as error:
-                again = partial(self._abegun, messages, stop, kwargs, run)
-                result = await self.retry_policy.ago_on(error, again, run.retried if run else None, retries)
+                result = await self.retry_policy.ago_on(
+                    error,
+                    partial(self._abegun, messages, stop, kwargs, run),
+                    run.retried if run else None,
+                    retries,
+                )
             message = self._finished(result, run)
         except BaseException as error:
             if spends is not None:

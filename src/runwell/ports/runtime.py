@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from runwell.ports.on_demand import OnDemand
+
 if TYPE_CHECKING:
     from runwell.ports.control import RunControl
 
@@ -169,6 +171,10 @@ class TaskScope:
     `prefix`. `pushed` are messages that its code said before it ended, each with the key of the state it goes to.
     """
 
+    _answers: list[Any] | None = None
+    _records: dict[str, Any] | None = None
+    answers = OnDemand[list[Any]]("_answers", list)
+    records = OnDemand[dict[str, Any]]("_records", dict)
     asked = 0
     calls: Any = None
     children = 0
@@ -194,8 +200,6 @@ class TaskScope:
         self.run = run
         self.can_pause = can_pause
         self.in_process = in_process
-        self.answers: list[Any] = []
-        self.records: dict[str, Any] = {}
 
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)

@@ -1,0 +1,37 @@
+"""Parts of an object that most never need, made when they are first asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["OnDemand"]
+
+T = TypeVar("T")
+
+_making = threading.Lock()
+
+
+class OnDemand(Generic[T]):
+    """An attribute that `make()` makes when it is first read, from any thread. It is kept in `slot`: None until then,
+    which who must not make it may look at."""
+
+    __slots__ = ("make", "slot")
+
+    def __init__(self, slot: str, make: Callable[[], T]) -> None:
+        self.slot = slot
+        self.make = make
+
+    def __get__(self, owner: Any, kind: Any = None) -> T:
+        found: T | None = getattr(owner, self.slot)
+        if found is None:
+            with _making:
+                found = getattr(owner, self.slot)
+                if found is None:
+                    found = self.make()
+                    setattr(owner, self.slot, found)
+        return found
+
+    def __set__(self, owner: Any, value: T) -> None:
+        setattr(owner, self.slot, value)
