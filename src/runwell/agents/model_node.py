@@ -65,10 +65,11 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
             system = await _system(setup, system, task)
         try:
             if wraps:
-                response = await _inside(turn, 0, _given(turn, task, system, lends))
+                request = _given(turn, task, system, lends)
+                response = await _inside(turn, 0, request)
             else:  # `_ask`, written out: a coroutine less while the model speaks
-                call, called, counted = _asking(turn, _request(turn, task, turn.history, turn.tools, system))
-                response = _answered(turn, called, counted, await call)
+                call, asked, bound, counted = _unhooked(turn, task, system)
+                response = _answered(turn, asked, bound, counted, await call)
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
@@ -249,13 +250,19 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
             raise over
     if turn.hooks:
         request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
-    call, called, counted = _asking(turn, request)
-    return _answered(turn, called, counted, await call)
+    call, asked, bound, counted = _asking(turn, request)
+    return _answered(turn, asked, bound, counted, await call)
 
 
-def _asking(turn: _Turn, request: ModelRequest) -> tuple[Call[Any], tuple[Any, Any], int]:
-    """The call of the model; what is called: the request's model, and that model as it is bound and guarded; and how
-    many calls the budget counts so far."""
+Asking = tuple[Call[Any], Any, Any, int]
+"""The call of the model, the model, that model bound and guarded, and how many calls the budget counts so far."""
+
+
+def _unhooked(turn: _Turn, task: Task, system: SystemMessage | None) -> Asking:
+    return _asking(turn, _request(turn, task, turn.history, turn.tools, system))
+
+
+def _asking(turn: _Turn, request: ModelRequest) -> Asking:
     setup, messages = turn.setup, request.messages
     if messages is not turn.history:  # a hook changed it
         require_valid_history(messages)
@@ -272,11 +279,11 @@ def _asking(turn: _Turn, request: ModelRequest) -> tuple[Call[Any], tuple[Any, A
         for guard in setup.guards:
             model = guard.guard_model(model, request)
         called = callee(model)
-    return Call(called, messages), (request.model, model), turn.meter.used.get("model_calls", 0)
+    return Call(called, messages), request.model, model, turn.meter.used.get("model_calls", 0)
 
 
-def _answered(turn: _Turn, called: tuple[Any, Any], counted: int, reply: Any) -> ModelResponse[Any]:
-    meter, setup, (asked, model) = turn.meter, turn.setup, called
+def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> ModelResponse[Any]:
+    meter, setup = turn.meter, turn.setup
     if not isinstance(reply, AIMessage):
         raise InvalidUpdateError(
             f"The model {asked!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
@@ -284,8 +291,8 @@ def _answered(turn: _Turn, called: tuple[Any, Any], counted: int, reply: Any) ->
     if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
         meter.before(asked)
         meter.after(asked, None if getattr(asked, "cache", None) else reply.usage_metadata)
-    if setup.guards and hasattr(model, "update"):
-        turn.extra = {**turn.extra, len(setup.hooks["wrap_model_call"]): [model.update()]}
+    if setup.guards and hasattr(bound, "update"):
+        turn.extra = {**turn.extra, len(turn.hooks): [bound.update()]}
     return ModelResponse([reply])
 
 

@@ -39,7 +39,7 @@ from runwell.observe.inherit import add_handlers
 from runwell.observe.run import open_run
 from runwell.ports.command import START, Command
 from runwell.ports.control import RunControl
-from runwell.ports.runtime import CURRENT_TASK, LaterConfig, Principal, Runtime, TaskScope
+from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, LaterConfig, Principal, Runtime, TaskScope
 from runwell.runnables.runnable import Runnable
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class StreamOptions(RunOptions, total=False):
     subgraphs: bool
 
 
+_NOWHERE = ExecutionInfo()
+"""One for all runs: where its code runs, each task says for itself."""
 OPTIONS = frozenset({*StreamOptions.__annotations__, "version"})
 
 
@@ -204,7 +206,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         return frozenset(self.channels)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        return f"{name or self.name}{suffix or ''}"
+        return str(name or self.name) + (suffix or "")
 
     @cached_property
     def saver_calls(self) -> SaverCalls | None:
@@ -469,6 +471,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             store=store,
             principal=principal if principal is not None or scope is None else scope.runtime.principal,
             config=LaterConfig(known) if known is not None else {},  # type: ignore[arg-type]
+            execution_info=_NOWHERE,
             control=run.control,
             budget=scope.runtime.budget if scope is not None else None,
         )

@@ -6,7 +6,7 @@ by the pure planner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,10 @@ Done = list[tuple[str, list[Write]]]
 
 NO_QUESTIONS: list[Interrupt] = []
 """Of a step that has ended."""
+
+
+Begin = Callable[["Run", PlannedTask, bool], Coroutine[Any, Any, list[Write]]]
+"""How a task is run: in which run, and whether alone in its step."""
 
 
 class Task(TaskScope):
@@ -156,9 +160,9 @@ class Run(Keeping, Routing):
         graph, blueprint = self.graph, self.graph.blueprint
         self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
         self.watched = watched()
-        begin = self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
+        begin: Begin = Run._task if LOOKS_INSIDE.isdisjoint(self.modes) else told
         if graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
-            begin = self._through
+            begin = Run._through
         watches = self.saver is not None and graph.output_is_state
         straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
         # going on from where the thread stands goes past a breakpoint that it stands at
@@ -175,7 +179,7 @@ class Run(Keeping, Routing):
             if watches and (self.watch is None or graph.debug):
                 self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
             if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
-                (outcome,) = await RunTasks((partial(begin, now[0], True),))
+                (outcome,) = await RunTasks((partial(begin, self, now[0], True),))
                 if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
                     done, interrupts = [(now[0].node, outcome.value)], NO_QUESTIONS
                 else:
@@ -227,14 +231,14 @@ class Run(Keeping, Routing):
                 todo.append(task)
         return todo
 
-    async def _step(self, tasks: list[PlannedTask], begin: Callable[..., Any]) -> tuple[Done, list[Interrupt]]:
+    async def _step(self, tasks: list[PlannedTask], begin: Begin) -> tuple[Done, list[Interrupt]]:
         """Run a step's tasks that have no result yet, each by `begin`; gives all results in task order, or the open
         questions."""
         alone = len(tasks) == 1
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
         todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
-        flows: list[Callable[[], Any]] = [partial(begin, task, alone) for task in todo]
+        flows: list[Callable[[], Any]] = [partial(begin, self, task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async" and self.pending is not None:  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
@@ -255,8 +259,8 @@ class Run(Keeping, Routing):
         waiting: list[Interrupt],
     ) -> tuple[Done, list[Interrupt]]:
         """What a step comes to, from the outcomes of those of its `tasks` that were `todo`."""
-        if self.unkept:
-            unkept, self.unkept = self.unkept, []
+        if self._unkept:
+            unkept, self.unkept = self._unkept, []
             for record in unkept:
                 await self._keep_now(record)
         failed: list[BaseException] = []
@@ -313,7 +317,7 @@ class Run(Keeping, Routing):
             self.applied = None  # worked out without what comes now
             writes.append((SPENT if self.graph.counts else USED, dict(budget.used)))
         if not alone and self.saver is not None:
-            await self.keep(scope, TaskRecord(planned.id, planned.node, done=True, writes=_tracked(self.graph, writes)))
+            await self._keep_done(scope, writes)
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
@@ -337,6 +341,10 @@ class Run(Keeping, Routing):
             if spends is not None and USED in record.records:
                 runtime.budget = spends.part(record.records[USED][0])
         return scope
+
+    async def _keep_done(self, scope: Task, writes: list[Write]) -> None:
+        kept = _tracked(self.graph, writes)
+        await self.keep(scope, TaskRecord(scope.task_id, scope.node, done=True, writes=kept))
 
     async def _not_done(self, planned: PlannedTask, scope: Task, error: BaseException) -> None:
         """Keep how a task stands that did not come to its end."""

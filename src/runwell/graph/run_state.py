@@ -38,6 +38,7 @@ class RunState:
         "_origins",
         "_owned",
         "_picks",
+        "_unkept",
         "answer_in_process",
         "applied",
         "asked",
@@ -77,7 +78,6 @@ class RunState:
         "subgraphs",
         "thread_id",
         "token",
-        "unkept",
         "values",
         "watch",
         "watched",
@@ -92,6 +92,7 @@ class RunState:
     origins = OnDemand[dict[tuple[str, str], str]]("_origins", dict)
     memories = OnDemand[dict[str, tuple[int, str]]]("_memories", dict)
     busy = OnDemand[dict[str, bool]]("_busy", dict)
+    unkept = OnDemand[list[TaskRecord]]("_unkept", list)
 
     def __init__(self, graph: CompiledStateGraph) -> None:
         self._answers: dict[str, tuple[Any, str | None]] | None = None
@@ -143,7 +144,7 @@ class RunState:
         """Whether anybody is told of its tasks, once steps are taken."""
         self.spent: dict[str, Any] | None = None
         """What its tasks used of a budget around it, where that stands beside the state: `spent`'s."""
-        self.unkept: list[TaskRecord] = []
+        self._unkept: list[TaskRecord] | None = None
         self.cache: CacheCalls | None = graph.cache_calls
         self.token = ""
         self.control: RunControl | None = None

@@ -507,12 +507,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             try:
                 result = await self._abegun(messages, stop, kwargs, run)
             except OutsideError as error:
-                result = await self.retry_policy.ago_on(
-                    error,
-                    partial(self._abegun, messages, stop, kwargs, run),
-                    run.retried if run else None,
-                    retries,
-                )
+                result = await self._agoing_on(error, messages, stop, kwargs, run, retries)
             message = self._finished(result, run)
         except BaseException as error:
             if spends is not None:
@@ -540,6 +535,18 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if "_agenerate" in writes and "_stream" not in writes:
             return from_plain(partial(self._agenerate, messages, stop=stop, run_manager=reporter_of(run), **kwargs))
         return whole([self._chunk(piece, "", False) for piece in self._pieces(messages, stop, kwargs)])
+
+    def _agoing_on(
+        self,
+        error: OutsideError,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        kwargs: dict[str, Any],
+        run: Run | None,
+        retries: int,
+    ) -> Awaitable[Any]:
+        again = partial(self._abegun, messages, stop, kwargs, run)
+        return self.retry_policy.ago_on(error, again, run.retried if run else None, retries)
 
     def _abegun(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
