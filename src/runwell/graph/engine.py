@@ -95,19 +95,51 @@ class Run(Keeping, Routing):
 
     async def flow(self, given: Any) -> Any:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
+        graph, blueprint = self.graph, self.graph.blueprint
+        interrupts = NO_QUESTIONS
         try:
-            if self.saver is not None and not self.nested:
-                self.fence = await self.saver.take(self.thread_id, self.on_busy)
-            going_on = await open_thread(self, given)
+            going_on = await self._open(given)
             del given  # not needed while the run waits
-            if self.graph.on_open is not None:
-                self.graph.on_open(self)
-            if self.nested and self.base.budget is not None and self.saver is not None and not self.graph.counts:
-                self.base.budget = self.base.budget.run_inside(used_before(self))
-                self.spent = self.spent or {}
-            if "values" in self.modes and self.graph.output_is_state:
-                await self._emit("values", self._output())
-            interrupts = await self._steps(going_on)
+            begin = self._beginning()
+            watches = self.saver is not None and graph.output_is_state
+            straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
+            # going on from where the thread stands goes past a breakpoint that it stands at
+            held = frozenset(task.id for task in self.next) if going_on else NOTHING
+            while self.next:
+                if self.control is not None and self.control.stopped and (self.saver is not None or not self.nested):
+                    raise GraphDrained(self.control.reason)
+                now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
+                if self.breaks_before and self._stands_before(now, held):
+                    await self._paused([])
+                    break
+                if self.stop is not None and self.step >= self.stop:
+                    raise _too_many(graph.name, now, self.limit)
+                if watches and (self.watch is None or graph.debug):
+                    self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
+                if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
+                    (outcome,) = await RunTasks((partial(begin, self, now[0], True),))
+                    if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
+                        done = [(now[0].node, outcome.value)]
+                    else:
+                        done, interrupts = await self._results(now, now, [outcome], {}, [])
+                else:
+                    done, interrupts = await self._step(now, begin)
+                if not done:
+                    await self._paused(interrupts)  # none: at a breakpoint in a nested graph
+                    break
+                changes = self._apply(done)
+                if straight and len(done) == 1:
+                    targets: Any = self.led(*done[0])
+                    self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
+                else:
+                    self.next, self.joins = plan_tasks(
+                        blueprint, self.step + 1, await self.with_joint_routes(done), self.joins, waiting
+                    )
+                if self.records or self.saver is not None or self.modes:
+                    await self._show(done, changes)
+                if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
+                    await self._paused([])
+                    break
         except GraphDrained as drained:
             if self.nested:
                 raise
@@ -116,7 +148,7 @@ class Run(Keeping, Routing):
             if self.nested:
                 raise
             raise InvalidUpdateError(
-                f"A node of {self.graph.name!r} returned {jump.command!r:.200}, and no graph is around this one.",
+                f"A node of {graph.name!r} returned {jump.command!r:.200}, and no graph is around this one.",
                 hint="Command(graph=Command.PARENT) is for a graph that a node of another one is or calls.",
             ) from None
         finally:
@@ -126,6 +158,27 @@ class Run(Keeping, Routing):
         if self.nested:
             raise GraphInterrupt(interrupts)
         return self._unfinished(INTERRUPT, interrupts)
+
+    async def _open(self, given: Any) -> bool:
+        """Take the thread and the input. Tells whether the run goes on from before."""
+        if self.saver is not None and not self.nested:
+            self.fence = await self.saver.take(self.thread_id, self.on_busy)
+        going_on = await open_thread(self, given)
+        if self.graph.on_open is not None:
+            self.graph.on_open(self)
+        if self.nested and self.base.budget is not None and self.saver is not None and not self.graph.counts:
+            self.base.budget = self.base.budget.run_inside(used_before(self))
+            self.spent = self.spent or {}
+        if "values" in self.modes and self.graph.output_is_state:
+            await self._emit("values", self._output())
+        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
+        return going_on
+
+    def _beginning(self) -> Begin:
+        self.watched = watched()
+        if self.graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
+            return Run._through
+        return Run._task if LOOKS_INSIDE.isdisjoint(self.modes) else told
 
     async def _close(self) -> None:
         """Save what was put off, end what belongs to the run, let the thread go."""
@@ -155,54 +208,6 @@ class Run(Keeping, Routing):
         if "updates" in self.modes:
             await self._emit("updates", {STOPPED: mark})
         return self._unfinished(STOPPED, mark)
-
-    async def _steps(self, going_on: bool) -> list[Interrupt]:
-        graph, blueprint = self.graph, self.graph.blueprint
-        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
-        self.watched = watched()
-        begin: Begin = Run._task if LOOKS_INSIDE.isdisjoint(self.modes) else told
-        if graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
-            begin = Run._through
-        watches = self.saver is not None and graph.output_is_state
-        straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
-        # going on from where the thread stands goes past a breakpoint that it stands at
-        held = frozenset(task.id for task in self.next) if going_on else NOTHING
-        while self.next:
-            if self.control is not None and self.control.stopped and (self.saver is not None or not self.nested):
-                raise GraphDrained(self.control.reason)
-            now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
-            if self.breaks_before and self._stands_before(now, held):
-                await self._paused([])
-                return []
-            if self.step >= self.stop:
-                raise _too_many(graph.name, now, self.limit)
-            if watches and (self.watch is None or graph.debug):
-                self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
-            if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
-                (outcome,) = await RunTasks((partial(begin, self, now[0], True),))
-                if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
-                    done, interrupts = [(now[0].node, outcome.value)], NO_QUESTIONS
-                else:
-                    done, interrupts = await self._results(now, now, [outcome], {}, [])
-            else:
-                done, interrupts = await self._step(now, begin)
-            if not done:
-                await self._paused(interrupts)  # none: at a breakpoint in a nested graph
-                return interrupts
-            changes = self._apply(done)
-            if straight and len(done) == 1:
-                targets: Any = self.led(*done[0])
-                self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
-            else:
-                self.next, self.joins = plan_tasks(
-                    blueprint, self.step + 1, await self.with_joint_routes(done), self.joins, waiting
-                )
-            if self.records or self.saver is not None or self.modes:
-                await self._show(done, changes)
-            if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
-                await self._paused([])
-                return []
-        return []
 
     def _stands_before(self, tasks: Sequence[PlannedTask], held: frozenset[str]) -> bool:
         """Whether one of the tasks is to be paused before; those `held` have been."""
