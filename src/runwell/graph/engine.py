@@ -116,7 +116,7 @@ class Run(Keeping, Routing):
                     raise _too_many(graph.name, now, self.limit)
                 if watches and (self.watch is None or graph.debug):
                     self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
-                if len(now) == 1 and not self.records and self.pending is None:  # the usual case, in short
+                if len(now) == 1 and not self._records and self.pending is None:  # the usual case, in short
                     (outcome,) = await RunTasks((partial(begin, self, now[0], True),))
                     if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
                         done = [(now[0].node, outcome.value)]
@@ -135,7 +135,7 @@ class Run(Keeping, Routing):
                     self.next, self.joins = plan_tasks(
                         blueprint, self.step + 1, await self.with_joint_routes(done), self.joins, waiting
                     )
-                if self.records or self.saver is not None or self.modes:
+                if self._records or self.saver is not None or self.modes:
                     await self._show(done, changes)
                 if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
                     await self._paused([])
@@ -171,7 +171,9 @@ class Run(Keeping, Routing):
             self.spent = self.spent or {}
         if "values" in self.modes and self.graph.output_is_state:
             await self._emit("values", self._output())
-        self.stop, self.place = self.step + self.limit, (self.thread_id, self.ns)
+        self.stop = self.step + self.limit
+        if self.thread_id is not None or self.ns:
+            self.place = (self.thread_id, self.ns)
         return going_on
 
     def _beginning(self) -> Begin:
@@ -242,7 +244,7 @@ class Run(Keeping, Routing):
         alone = len(tasks) == 1
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
-        todo = tasks if not self.records else self._unfinished_of(tasks, results, waiting)
+        todo = tasks if not self._records else self._unfinished_of(tasks, results, waiting)
         flows: list[Callable[[], Any]] = [partial(begin, self, task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async" and self.pending is not None:  # the last step is saved while this one runs
@@ -340,7 +342,7 @@ class Run(Keeping, Routing):
             if spends is not None and (saved or self.nested):  # what it uses is then told with its result
                 runtime.budget = spends.part()
         scope = Task(self, planned, runtime, saved and self.can_pause)
-        if self.records and (record := self.records.get(planned.id)) is not None:
+        if self._records and (record := self._records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
             if spends is not None and USED in record.records:
@@ -388,7 +390,7 @@ class Run(Keeping, Routing):
     def _passes(self, name: str) -> bool:
         """Whether what follows a node without writes may run in its task; else that is for the engine to say."""
         control = self.control
-        if not self.graph.nodes_and_start[name].passes or (control is not None and control.stopped) or self.records:
+        if not self.graph.nodes_and_start[name].passes or (control is not None and control.stopped) or self._records:
             return False
         if self.stop is None or self.step + 1 >= self.stop:
             return False
@@ -530,8 +532,7 @@ class Run(Keeping, Routing):
         graph = self.graph
         if not changes and graph.quiet and self.next and all(graph.nodes_and_start[node].quiet for node, _ in done):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
-        if self.records:
-            self.records = {}
+        self._records = None
         if self.saver is not None:
             jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
             actors = self._answered() if self._answers else None

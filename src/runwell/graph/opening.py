@@ -62,7 +62,7 @@ async def open_thread(run: Run, given: Any) -> bool:
                 hint="The thread was saved by a graph that had it: add it again, say with update_state(config, values, "
                 "as_node=...) what was done in its place, or send new input.",
             )
-    if run.next and run.records:
+    if run.next and run._records:
         match_answers(run)
     return given is None or isinstance(given, Command)
 
@@ -203,7 +203,7 @@ async def _enter(run: Run, writes: list[Write], source: str, *, keep: bool = Fal
             record = TaskRecord(scope.task_id, START, interrupts=list(pause.interrupts))
         finally:
             CURRENT_TASK.reset(token)
-    run.records, run.spent = {}, None
+    run._records, run.spent = None, None
     if record is None:
         run.next, run.joins = plan_tasks(run.graph.blueprint, run.step + 1, [(START, [*writes, *led])], {})
         await run.save_checkpoint("input", changes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from runwell.errors import InvalidUpdateError, nearest
 from runwell.graph.schema import Channel
@@ -18,6 +18,7 @@ from runwell.ports.saver import GONE, PlannedTask
 
 __all__ = [
     "JUMP",
+    "NO_JOINS",
     "ROUTE",
     "Blueprint",
     "Join",
@@ -30,6 +31,9 @@ __all__ = [
     "routes_of",
     "tasks_to",
 ]
+
+NO_JOINS: Final[Mapping[str, Sequence[str]]] = {}
+"""The progress of the joins of a graph that has none: one for all runs."""
 
 Write = tuple[str, Any]
 """A channel and what is written to it; or `ROUTE` and a target."""
@@ -175,14 +179,14 @@ def plan_tasks(
     ended: Sequence[tuple[str, Sequence[Write]]],
     joins: Mapping[str, Sequence[str]],
     waiting: Sequence[PlannedTask] = (),
-) -> tuple[list[PlannedTask], dict[str, list[str]]]:
+) -> tuple[list[PlannedTask], Mapping[str, Sequence[str]]]:
     """The tasks of step `step`, and the joins' progress, after tasks `ended` as (node, writes) in task order.
 
     A node reached by several tasks runs once; every `Send` is a task of its own. `waiting` are deferred tasks put
     off so far; they run once nothing else is left.
     """
     if len(ended) == 1 and not blueprint.joins and not waiting:  # the usual case, in short
-        return tasks_to(step, routes_of(blueprint, *ended[0])[0]), {}
+        return tasks_to(step, routes_of(blueprint, *ended[0])[0]), NO_JOINS
     tasks: dict[str | int, PlannedTask] = {}
     progress = {name: list(sources) for name, sources in joins.items()}
     left: list[str] = []  # a node that ended in several tasks counts once for a join, in whatever order they stand

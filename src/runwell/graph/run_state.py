@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runwell.effects import Emit
 from runwell.graph.in_place import Watch
-from runwell.graph.plan import Write
+from runwell.graph.plan import NO_JOINS, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
 from runwell.ports.on_demand import OnDemand
@@ -38,6 +38,7 @@ class RunState:
         "_origins",
         "_owned",
         "_picks",
+        "_records",
         "_unkept",
         "answer_in_process",
         "applied",
@@ -68,7 +69,6 @@ class RunState:
         "pending",
         "pick",
         "place",
-        "records",
         "saver",
         "shares",
         "sink",
@@ -92,6 +92,7 @@ class RunState:
     origins = OnDemand[dict[tuple[str, str], str]]("_origins", dict)
     memories = OnDemand[dict[str, tuple[int, str]]]("_memories", dict)
     busy = OnDemand[dict[str, bool]]("_busy", dict)
+    records = OnDemand[dict[str, TaskRecord]]("_records", dict)
     unkept = OnDemand[list[TaskRecord]]("_unkept", list)
 
     def __init__(self, graph: CompiledStateGraph) -> None:
@@ -110,10 +111,10 @@ class RunState:
         """The checkpoint the caller named, if any."""
         self.values: dict[str, Any] = {}
         self.next: list[PlannedTask] = []
-        self.joins: dict[str, list[str]] = {}
+        self.joins: Mapping[str, Sequence[str]] = NO_JOINS
         self.step = 0
         self.head: str | None = None
-        self.records: dict[str, TaskRecord] = {}
+        self._records: dict[str, TaskRecord] | None = None
         self.answer_in_process: Callable[[Any], Any] | None = None
         self.applied: tuple[list[Write], dict[str, tuple[Any, Any]], dict[str, Any]] | None = None
         """A lone task's writes, what they change, and the values after, worked out for its conditional edges."""

@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from runwell.drivers.closing import aclose
@@ -62,6 +63,8 @@ HARMLESS = frozenset(
 )
 """Arguments that do not change an answer."""
 
+NO_KWARGS: Any = MappingProxyType({})
+"""Of all calls that wait without any."""
 AT_ONCE = 64
 """Chunks that an async model may hand on before it looks whether their reader keeps up."""
 _WRITTEN = ("_generate", "_agenerate", "_stream", "_astream")
@@ -462,7 +465,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> Coroutine[Any, Any, AIMessage]:
         if run is not None and run.context.wants_tokens and self._streams(kwargs):
             return self._atold(messages, stop, kwargs, run)
-        return self._asked(messages, stop, kwargs, run)
+        return self._asked(messages, stop, kwargs or NO_KWARGS, run)
 
     async def _acached(
         self,
@@ -499,7 +502,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     async def _asked(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
-        retries = kwargs.pop("max_retries", self.max_retries)
+        retries = kwargs.pop("max_retries", self.max_retries) if kwargs else self.max_retries
         spends = spending()
         if spends is not None:
             spends.before(self)

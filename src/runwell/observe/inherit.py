@@ -33,6 +33,10 @@ _CHECKS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 }
 
 
+NO_METADATA: Final[dict[str, Any]] = {}
+"""Of all runs that have none and that nobody watches: never changed."""
+
+
 def check_config(config: Mapping[str, Any]) -> None:
     """Raise `InvalidConfig` for an unknown key, or a value that no key of that name can have."""
     if not isinstance(config, Mapping):
@@ -112,7 +116,9 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
     if parent is None:
         handlers = add_handlers((), get("callbacks"))
         tags = union((), get("tags") or ())
-        metadata, configurable = dict(get("metadata") or {}), dict(get("configurable") or {})
+        given = get("metadata")
+        metadata = dict(given or {}) if given or handlers else NO_METADATA
+        configurable = dict(get("configurable") or {})
         limit = DEFAULT_RECURSION_LIMIT
         concurrency: Any = UNSET
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -11,6 +12,16 @@ __all__ = ["OnDemand"]
 T = TypeVar("T")
 
 _making = threading.Lock()
+
+
+def _forked() -> None:
+    """A forked child may have the lock as another thread of the parent held it."""
+    global _making
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class OnDemand(Generic[T]):

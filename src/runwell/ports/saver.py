@@ -7,7 +7,7 @@ come next; together with the results of those tasks that have already ended (`Ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -91,7 +91,7 @@ class Commit:
     source: Literal["input", "loop", "update", "fork"]
     changes: dict[str, tuple[Any, Any]]
     next: list[PlannedTask]
-    joins: dict[str, list[str]] = field(default_factory=dict)
+    joins: Mapping[str, Sequence[str]] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     fence: int | None = None
 
