@@ -68,7 +68,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 request = _given(turn, task, system, lends)
                 response = await _inside(turn, 0, request)
             else:  # `_ask`, written out: a coroutine less while the model speaks
-                call, asked, bound, counted = _unhooked(turn, task, system)
+                request = _request(turn, task, turn.history, turn.tools, system)
+                call, asked, bound, counted = _asking(turn, request)
+                del request  # not needed while it waits
                 response = _answered(turn, asked, bound, counted, await call)
         except BudgetExceeded as met:
             if not meter.bounds(met):
@@ -140,6 +142,7 @@ class _Turn:
         "setup",
         "strategy",
         "stray",
+        "tools",
     )
     request: ModelRequest
 
@@ -159,14 +162,10 @@ class _Turn:
         self.strategy = setup.response_format
         self.asked = 0
         self.stray = stray
+        self.tools: list[Any] = setup.offered_after_cut if "cut" in ledger else setup.offered
         self.given: tuple[ModelRequest | None, Any] = UNSEEN
         self.lent: Mapping[str, Any] = NOTHING
         self.extra: Mapping[int, list[Any]] = NOTHING
-
-    @property
-    def tools(self) -> list[Any]:
-        """Those that the agent offers in it."""
-        return self.setup.offered_after_cut if "cut" in self.ledger else self.setup.offered
 
 
 def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
@@ -256,10 +255,6 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
 
 Asking = tuple[Call[Any], Any, Any, int]
 """The call of the model, the model, that model bound and guarded, and how many calls the budget counts so far."""
-
-
-def _unhooked(turn: _Turn, task: Task, system: SystemMessage | None) -> Asking:
-    return _asking(turn, _request(turn, task, turn.history, turn.tools, system))
 
 
 def _asking(turn: _Turn, request: ModelRequest) -> Asking:
