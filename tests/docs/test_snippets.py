@@ -57,6 +57,7 @@ def test_the_walk_finds_blocks() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.timeout(300)  # one imports every vendor's SDK, which takes its time on a busy machine
 @pytest.mark.parametrize("source", blocks(""))
 def test_a_block_runs(source: str, tmp_path: Path) -> None:
     """And prints what its `# > ` lines say, if it has any."""
