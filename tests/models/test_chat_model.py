@@ -80,6 +80,52 @@ def test_one_written_method_gives_all_calls(kind: type[BaseChatModel]) -> None:
     assert first.id.startswith("run-")
 
 
+@pytest.mark.parametrize(
+    "give",
+    [
+        str,
+        AIMessage,
+        AIMessageChunk,
+        lambda text: ChatGenerationChunk(message=AIMessage(text)),  # type: ignore[arg-type]
+        lambda text: ChatGeneration(message=AIMessage(text), generation_info={"x": 1}),
+    ],
+    ids=["text", "message", "chunk", "message-in-a-piece", "generation"],
+)
+def test_a_written_stream_may_give_texts_and_messages(give: Any) -> None:
+    class Streaming(BaseChatModel):
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            yield from map(give, WORDS)
+
+    model = Streaming()
+
+    async def asynchronously() -> tuple[Any, list[Any]]:
+        return await model.ainvoke("Hi"), [chunk async for chunk in model.astream("Hi")]
+
+    answer, chunks = asyncio.run(asynchronously())
+    for whole, pieces in ((model.invoke("Hi"), list(model.stream("Hi"))), (answer, chunks)):
+        assert type(whole) is AIMessage
+        assert whole.text == "".join(WORDS)
+        assert {type(each) for each in pieces} == {AIMessageChunk}
+        assert [each.text for each in pieces] == WORDS
+        assert len({each.id for each in pieces}) == 1
+
+
+@pytest.mark.parametrize("given", [3, HumanMessage("Hi"), {"content": "Hi"}])
+def test_what_is_no_answer_is_refused_in_words(given: Any) -> None:
+    class Streaming(BaseChatModel):
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
+            yield given
+
+    class Whole(BaseChatModel):
+        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+            return ChatResult(generations=[ChatGeneration(message=given)])
+
+    for call in (Streaming().invoke, Whole().invoke, lambda text: list(Streaming().stream(text))):
+        with pytest.raises(UsageError, match="A chat model gave") as refused:
+            call("Hi")
+        assert repr(given) in str(refused.value)
+
+
 def test_a_model_that_writes_nothing_is_refused() -> None:
     class Empty(BaseChatModel):
         pass

@@ -489,6 +489,14 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         new._calls = (fragments, len(fragments), fold) if fragments else None
         return new
 
+    def belong_to(self, id: str) -> None:
+        """Take the id of the answer that it is a piece of, unless it has one."""
+        if self._base is None:  # as nearly every piece: `id`, without a call to read it and one to write it
+            if self._id is None:
+                self._id = id
+        elif self.id is None:
+            self.id = id
+
     def to_message(self) -> AIMessage:
         """The finished message. Calls whose arguments are no JSON object are in its `invalid_tool_calls`."""
         return cast("AIMessage", BaseMessageChunk.to_message(self))

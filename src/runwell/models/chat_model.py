@@ -37,6 +37,7 @@ from runwell.models.reply import (
     message_of,
     new_id,
     nothing_came,
+    piece_of,
     reporter_of,
     text_of,
     whole,
@@ -75,6 +76,9 @@ def _limits() -> Any:
     from runwell.models import rate_limits
 
     return rate_limits
+
+
+_GENERATIONS = (ChatGenerationChunk, ChatGeneration)
 
 
 class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
@@ -489,13 +493,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         """The answer, whose chunks the run's handlers are told as they come."""
         tell = run.teller(text_of)
         with CountedChunks(self) as streamed:
+            said = streamed.chunks
             async with aclosing(self._achunks(messages, stop, kwargs, run)) as chunks:
                 async for chunk in chunks:
                     tell(chunk)
-                    streamed.chunks.append(chunk)
-                    if not len(streamed.chunks) % AT_ONCE:  # a model that never waits is not to run away
+                    said.append(chunk)
+                    if not len(said) % AT_ONCE:  # a model that never waits is not to run away
                         await caught_up()
-            message = whole(streamed.chunks)
+            message = whole(said)
             streamed.usage = message.usage_metadata
         return message
 
@@ -682,23 +687,23 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def _chunk(self, piece: Any, chunk_id: str, first: bool) -> AIMessageChunk:
         """The message of a piece, under the id that all pieces of an answer share."""
-        if isinstance(piece, ChatGenerationChunk):
-            chunk: AIMessageChunk = piece.message
-            if piece.generation_info:
-                chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
-        else:
-            chunk = message_of(piece)
-        if chunk_id and chunk.id is None:
-            chunk.id = chunk_id
+        generated = isinstance(piece, _GENERATIONS)
+        chunk: Any = piece.message if generated else piece
+        if not isinstance(chunk, AIMessageChunk):
+            chunk = piece_of(chunk)
+        if generated and piece.generation_info:
+            chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
+        if chunk_id:
+            chunk.belong_to(chunk_id)
         if first:
             self._name_model(chunk)
-        return chunk
+        return chunk  # type: ignore[no-any-return]
 
     def _finished(self, result: Any, run: Run | None) -> AIMessage:
         """The first answer of a result, with its id and the model's name."""
         if isinstance(result, ChatResult):
             generation = result.generations[0]
-            message: Any = generation.message
+            message: Any = message_of(generation.message)
             if generation.generation_info:
                 message.response_metadata = {**generation.generation_info, **message.response_metadata}
         else:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from runwell.errors import ModelError, UsageError
 from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
-from runwell.messages.message import AIMessage, BaseMessage
+from runwell.messages.message import AIMessage
 from runwell.models.outputs import ChatGeneration, LLMResult
 from runwell.observe.run import Run
 
@@ -25,6 +25,7 @@ __all__ = [
     "message_of",
     "new_id",
     "nothing_came",
+    "piece_of",
     "reporter_of",
     "text_of",
     "whole",
@@ -54,17 +55,21 @@ def text_of(chunk: AIMessageChunk) -> str:
 
 def as_chunk(message: AIMessage) -> AIMessageChunk:
     """A whole answer as the only chunk of a stream."""
+    return _chunk_of(message, "last")
+
+
+def _chunk_of(message: AIMessage, position: str | None) -> AIMessageChunk:
     fields = {
         name: getattr(message, name) for name in message._fields if name not in ("tool_calls", "invalid_tool_calls")
     }
     calls = calls_as_written(message)
     fragments = [{**fragment_of(call), "index": place} for place, call in enumerate(calls)]
-    return AIMessageChunk(**fields, tool_call_chunks=fragments or None, chunk_position="last")
+    return AIMessageChunk(**fields, tool_call_chunks=fragments or None, chunk_position=position)
 
 
 def message_of(result: Any) -> Any:
-    """The message that a written method gave without a generation around it."""
-    if isinstance(result, BaseMessage):
+    """The message that a written method gave, itself or as a text."""
+    if isinstance(result, AIMessage):
         return result
     if isinstance(result, str):
         return AIMessage(result)
@@ -73,6 +78,12 @@ def message_of(result: Any) -> Any:
         hint="`_generate` returns ChatResult(generations=[ChatGeneration(message=AIMessage(...))]); `_stream` yields "
         "ChatGenerationChunk(message=AIMessageChunk(...)).",
     )
+
+
+def piece_of(given: Any) -> AIMessageChunk:
+    """The chunk that a written stream gave, itself or as a text or a message."""
+    message = message_of(given)
+    return message if isinstance(message, AIMessageChunk) else _chunk_of(message, None)
 
 
 def nothing_came(model: object) -> ModelError:
