@@ -9,13 +9,14 @@ from typing import Any, Literal, NotRequired, Required, TypedDict, get_args, get
 
 from typing_extensions import is_typeddict
 
+from runwell.agents.binding_tools import check_takes_tools
 from runwell.agents.compiled import AgentGraph, CompiledAgent
 from runwell.agents.cut_results import READER, artifact_reader
 from runwell.agents.history import abandoned_answers
 from runwell.agents.hook_nodes import hook_node
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.human_in_the_loop import HumanInTheLoopMiddleware
-from runwell.agents.middleware.middleware import AgentMiddleware, hooks_of
+from runwell.agents.middleware.middleware import HOOKS, WRAPS, AgentMiddleware, hooks_of
 from runwell.agents.model_node import model_node
 from runwell.agents.problems import Problems
 from runwell.agents.roles import check_roles, message_types
@@ -106,7 +107,7 @@ def create_agent(
     state_schema = None if "state_schema" in wrong else state_schema
     tools = () if "tools" in wrong else tools
     chat = problems.of(partial(_model, model))
-    hooks: list[AgentMiddleware] = problems.of(partial(_middleware, middleware), [])
+    hooks = _middleware(middleware, problems)
     given = [*(tool for hook in hooks for tool in problems.of(partial(_tools_of, hook), [])), *_listed(tools)]
     server_side = getattr(chat, "server_side_tools", ())
     made: list[Any] = [problems.of(partial(as_tool, tool, server_side=server_side)) for tool in given]
@@ -115,15 +116,14 @@ def create_agent(
         partial(as_tools, [tool for tool in made if tool is not None], server_side=server_side, replace=replace_tools),
         usable,
     )
-    tries = problems.of(partial(_second_tries, hooks, found, fallbacks, model_retry, tool_retry), [])
-    hooks = problems.of(partial(_middleware, [*hooks, *tries]), hooks)
+    hooks = _middleware([*hooks, *_second_tries(hooks, found, fallbacks, model_retry, tool_retry, problems)], problems)
     if isinstance(limits, AgentLimits) and limits.overflow != "error":
         from runwell.agents.overflow_hooks import overflow_hook
 
-        hooks = problems.of(lambda: _middleware([*hooks, overflow_hook(limits.overflow, chat)]), hooks)
+        hooks = _middleware([*hooks, overflow_hook(limits.overflow, chat)], problems)
     if model_retry == 0 and hasattr(chat, "with_max_retries"):
         chat = chat.with_max_retries(0)
-    around: list[Any] = problems.of(partial(hooks_of, hooks, "wrap_model_call"), [])
+    around: list[Any] = Problems().of(partial(hooks_of, hooks, "wrap_model_call"), [])  # told below
     gate = problems.of(partial(_gate, approvals, found, any(hook.owner.lends_tools for hook in around)))
     if gate is not None:
         hooks.append(gate)
@@ -139,6 +139,8 @@ def create_agent(
                         hint="Rename the tool or the schema.",
                     )
                 )
+    if chat is not None and (found or isinstance(strategy, ToolStrategy)):
+        problems.of(partial(check_takes_tools, chat))
     system: Any = system_prompt
     if isinstance(system_prompt, str):
         system = SystemMessage(system_prompt)
@@ -146,12 +148,12 @@ def create_agent(
         system = callee(system_prompt, cheap=True)
     called = name if "name" not in wrong else "agent"
     bounds = limits or AgentLimits()
-    setup = Setup(
+    make_setup = partial(
+        Setup,
         name=called,
         model=chat,
         tools=found,
         system=system,
-        middleware=tuple(hooks),
         response_format=strategy,
         budget=budget or Budget(),
         limits=bounds,
@@ -159,6 +161,11 @@ def create_agent(
         done=callee(done, cheap=True) if done is not None and "done" not in wrong else None,
         reader=problems.of(partial(_reader, found, bounds)),
     )
+    try:
+        setup = make_setup(middleware=tuple(hooks))
+    except InvalidInput:  # a hook that cannot be called
+        hooks = _with_hooks(hooks, problems)
+        setup = make_setup(middleware=tuple(hooks))
     keys = _keys(setup, state_schema, problems)
     problems.of(partial(check_state_fields, setup.local.values(), keys))
     pauses = tuple(reason for each in hooks if (reason := each.pauses()))
@@ -320,21 +327,22 @@ def _second_tries(
     fallbacks: Sequence[Any],
     model_retry: int | AgentMiddleware | None,
     tool_retry: int | AgentMiddleware | None,
+    problems: Problems,
 ) -> list[AgentMiddleware]:
     """The middleware that `fallbacks=`, `model_retry=` and `tool_retry=` stand for: each model has its retries."""
-    made: list[AgentMiddleware] = []
+    made: list[Any] = []
     if isinstance(fallbacks, str) or not isinstance(fallbacks, Sequence):
-        raise InvalidInput(f"fallbacks={fallbacks!r:.100}.", hint="Pass a list of models.")
-    if fallbacks:
+        problems.add(InvalidInput(f"fallbacks={fallbacks!r:.100}.", hint="Pass a list of models."))
+    elif fallbacks:
         from runwell.agents.middleware.model_fallback import ModelFallbackMiddleware
 
-        made.append(ModelFallbackMiddleware(*fallbacks))
+        made.append(problems.of(lambda: ModelFallbackMiddleware(*fallbacks)))
     if isinstance(model_retry, AgentMiddleware):
         made.append(model_retry)
     elif model_retry and type(model_retry) is int:
         from runwell.agents.middleware.model_retry import ModelRetryMiddleware
 
-        made.append(ModelRetryMiddleware(max_retries=model_retry))
+        made.append(problems.of(lambda: ModelRetryMiddleware(max_retries=model_retry)))
     if isinstance(tool_retry, AgentMiddleware):
         made.append(tool_retry)
     elif tool_retry is None or (type(tool_retry) is int and tool_retry != 0):
@@ -343,32 +351,47 @@ def _second_tries(
             from runwell.agents.middleware.tool_retry import ToolRetryMiddleware
 
             if tool_retry is not None:
-                made.append(ToolRetryMiddleware(max_retries=tool_retry))
+                made.append(problems.of(lambda: ToolRetryMiddleware(max_retries=tool_retry)))
             elif not any(isinstance(each, ToolRetryMiddleware) for each in hooks):
                 made.append(ToolRetryMiddleware(tools=safe))
-    return made
+    return [each for each in made if each is not None]
 
 
-def _middleware(given: Sequence[Any]) -> list[AgentMiddleware]:
-    names: set[str] = set()
+def _middleware(given: Sequence[Any], problems: Problems) -> list[AgentMiddleware]:
+    """Those that are middlewares of different names."""
     if not _is_list(given):
-        raise InvalidInput(f"middleware={given!r:.100} is not a list.", hint="Pass a list: middleware=[...].")
-    given = list(given)
+        problems.add(InvalidInput(f"middleware={given!r:.100} is not a list.", hint="Pass a list: middleware=[...]."))
+        return []
+    named: dict[str, AgentMiddleware] = {}
     for each in given:
-        if not isinstance(each, AgentMiddleware):
-            raise InvalidInput(
-                f"middleware holds {each!r:.200}, which is not a middleware.",
-                hint="Pass instances of AgentMiddleware, or functions decorated with @before_model, @wrap_tool_call, …",
-            )
-        called: Any = each.name
-        if not isinstance(called, str) or not called:
-            raise InvalidInput(f"{type(each).__name__} has the name {each.name!r}.", hint="A name is a text.")
-        if each.name in names:
-            raise InvalidInput(
-                f"Two middlewares are called {each.name!r}.", hint="Give one another name (its `name` property)."
-            )
-        names.add(each.name)
-    return given
+        problems.of(partial(_name_in, named, each))
+    return list(named.values())
+
+
+def _name_in(named: dict[str, AgentMiddleware], each: Any) -> None:
+    if not isinstance(each, AgentMiddleware):
+        raise InvalidInput(
+            f"middleware holds {each!r:.200}, which is not a middleware.",
+            hint="Pass instances of AgentMiddleware, or functions decorated with @before_model, @wrap_tool_call, …",
+        )
+    called: Any = each.name
+    if not isinstance(called, str) or not called:
+        raise InvalidInput(f"{type(each).__name__} has the name {called!r}.", hint="A name is a text.")
+    if called in named:
+        raise InvalidInput(
+            f"Two middlewares are called {called!r}.", hint="Give one another name (its `name` property)."
+        )
+    named[called] = each
+
+
+def _with_hooks(hooks: Sequence[AgentMiddleware], problems: Problems) -> list[AgentMiddleware]:
+    """Those whose hooks can all be called; what is wrong with others is told of each hook."""
+    fine: list[AgentMiddleware] = []
+    for each in hooks:
+        called = [problems.of(partial(hooks_of, [each], name)) for name in (*HOOKS, *WRAPS)]
+        if None not in called:
+            fine.append(each)
+    return fine
 
 
 def _graph(setup: Setup, keys: Mapping[str, Any], context_schema: type | None) -> StateGraph[Any]:

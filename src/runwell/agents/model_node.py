@@ -8,11 +8,12 @@ from operator import is_
 from types import MappingProxyType
 from typing import Any
 
+from runwell.agents.binding_tools import with_tools
 from runwell.agents.cut_results import any_cut
 from runwell.agents.history import last_answers, stray_among
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
-from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse
+from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse, refused_return
 from runwell.agents.overflow import check_fits
 from runwell.agents.setup import Setup, settings_key
 from runwell.agents.structured_output import (
@@ -393,7 +394,7 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
         settings.update(strategy.settings())
     model = request.model
     if tools:
-        model = model.bind_tools(tools, **({"tool_choice": choice} if choice is not None else {}), **settings)
+        model = with_tools(model, tools, **({"tool_choice": choice} if choice is not None else {}), **settings)
     elif settings:
         model = model.bind(**settings)
     made = _called(model)
@@ -414,16 +415,21 @@ def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
     """What came out of the hooks, and updates that came with it."""
     extra: list[Any] = []
     if isinstance(made, ExtendedModelResponse):
-        if made.command is not None and made.command.update is not None:
-            extra.append(made.command.update)
+        command: Any = made.command
+        if command is not None:
+            if not isinstance(command, Command) or command.targets() or command.resume is not None or command.graph:
+                raise InvalidUpdateError(
+                    f"A wrap_model_call hook gave {command!r:.200} with its response.",
+                    hint="Give Command(update={...}) there. To go elsewhere, return jump_to from an after_model hook.",
+                )
+            if command.update is not None:
+                extra.append(command.update)
         made = made.model_response
     if isinstance(made, AIMessage):
         made = ModelResponse([made])
     if not isinstance(made, ModelResponse) or not made.result:
-        raise InvalidUpdateError(
-            f"A wrap_model_call hook returned {made!r:.200}.",
-            hint="Return what handler(request) gave, a ModelResponse, or an AIMessage.",
-        )
+        hint = "Return what handler(request) gave, a ModelResponse, or an AIMessage."
+        raise refused_return("A wrap_model_call hook returned", made, hint)
     return made, extra
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.agents.cut_results import bounded
 from runwell.agents.history import last_reply, was_lent
-from runwell.agents.middleware.requests import ToolCallRequest
+from runwell.agents.middleware.requests import ToolCallRequest, own_call, refused_return
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure
 from runwell.effects import CallHook, Flow, flow
@@ -27,6 +27,7 @@ __all__ = ["around_call", "tool_node"]
 def tool_node(setup: Setup) -> Callable[[Task], Any]:
     """The tools' node: each task of it is one call."""
     lent, local, hooked = setup.lent, setup.local, bool(setup.hooks["wrap_tool_call"])
+    lends = any(hook.flow is None for hook in setup.hooks["wrap_tool_call"])  # what hooks may change is a copy
 
     @flow
     async def tools(task: Task) -> Any:
@@ -43,7 +44,8 @@ def tool_node(setup: Setup) -> Callable[[Task], Any]:
             if hooked or (tool is not None and tool.definition.injected):
                 runtime = _runtime(setup, task, call)  # else nobody sees it
             if hooked:
-                request = ToolCallRequest(tool_call=call, tool=tool, state=state, runtime=runtime)
+                given = own_call(call) if lends else call
+                request = ToolCallRequest(tool_call=given, tool=tool, state=state, runtime=runtime)
                 made = await around_call(setup, 0, request)
             else:
                 made = await _execute(setup, call, tool, state, runtime)
@@ -185,10 +187,8 @@ def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> An
             answers += _answers_in(setup, task, call, part)
             update.append(part)
         else:
-            raise InvalidUpdateError(
-                f"The call of tool {call['name']!r} came back as {part!r:.200}.",
-                hint="A wrap_tool_call hook returns what handler(request) gave, a ToolMessage or a Command.",
-            )
+            hint = "A wrap_tool_call hook returns what handler(request) gave, a ToolMessage or a Command."
+            raise refused_return(f"The call of tool {call['name']!r} came back as", part, hint)
     if answers == 0:
         said = ToolMessage("Done.", tool_call_id=call["id"], name=call["name"])
         if all(isinstance(part, Command) and part.graph is None for part in parts):

@@ -14,7 +14,7 @@ from runwell.errors import InvalidInput
 if TYPE_CHECKING:
     from runwell.ports.seat import Held
 
-__all__ = ["HOOKS", "JUMPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
+__all__ = ["HOOKS", "JUMPS", "WRAPS", "AgentMiddleware", "Hook", "hook_config", "hooks_of"]
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 """Hooks that see the state between steps."""

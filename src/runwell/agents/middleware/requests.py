@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from runwell.errors import InvalidInput, nearest
+from runwell.drivers.colour import is_coroutine
+from runwell.errors import InvalidInput, InvalidUpdateError, nearest
 from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import Runtime
 
-__all__ = ["ExtendedModelResponse", "ModelCallResult", "ModelRequest", "ModelResponse", "ResponseT", "ToolCallRequest"]
+__all__ = [
+    "ExtendedModelResponse",
+    "ModelCallResult",
+    "ModelRequest",
+    "ModelResponse",
+    "ResponseT",
+    "ToolCallRequest",
+    "kept",
+    "own_call",
+    "refused_return",
+]
 
 ResponseT = TypeVar("ResponseT")
 
@@ -106,3 +118,34 @@ class ToolCallRequest:
 
 
 ToolHandler = Callable[[ToolCallRequest], Any]
+
+
+def kept(request: Any) -> Any:
+    """The request as it is now, for asking again with it: what hooks change in the lists of one is not in the other."""
+    if isinstance(request, ToolCallRequest):
+        return request.override(tool_call=own_call(request.tool_call))
+    own = {name: getattr(request, name).copy() for name in _LISTS if isinstance(getattr(request, name), (list, dict))}
+    return request.override(**own)
+
+
+_LISTS = ("messages", "tools", "model_settings")
+
+
+def refused_return(said: str, made: Any, hint: str) -> InvalidUpdateError:
+    """What is wrong with what a hook around a call gave back."""
+    if is_coroutine(made):
+        made.close()
+        return InvalidUpdateError(
+            f"{said} a coroutine that nothing awaited.", hint="In an `async` hook write: return await handler(request)."
+        )
+    return InvalidUpdateError(f"{said} {made!r:.200}.", hint=hint)
+
+
+def own_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call whose arguments may be changed in place: the history's stays as the model wrote it."""
+    args = call["args"]
+    plain = type(args) is dict and _FIXED.issuperset(map(type, args.values()))
+    return {**call, "args": args.copy() if plain else deepcopy(args)}
+
+
+_FIXED = frozenset((str, int, float, bool, type(None)))

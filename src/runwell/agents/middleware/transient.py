@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from runwell.agents.middleware.requests import kept
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, Sleep, flow
 from runwell.errors import InvalidInput, NodeTimeoutError, OutsideError
@@ -77,6 +78,7 @@ class Attempts:
         """What `handler(request)` gives; the last error is raised, with a note of how often it was tried."""
         attempt = 1
         while True:
+            as_it_was = kept(request) if attempt <= self.max_retries else request
             try:
                 return await handler(request)
             except Exception as error:
@@ -91,6 +93,7 @@ class Attempts:
                         "E7", f"again in {pause:.1f} s", f"{type(error).__name__}, attempt {attempt}", "code"
                     )
             attempt += 1
+            request = as_it_was
             if pause:
                 await Sleep(pause)
 

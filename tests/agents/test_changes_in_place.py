@@ -1,0 +1,207 @@
+"""What a hook changes in place in its request: it is seen by what the hook calls, and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runwell.agents import AgentMiddleware, create_agent
+from runwell.agents.middleware import (
+    ExtendedModelResponse,
+    ModelFallbackMiddleware,
+    ModelRefusalMiddleware,
+    ModelRetryMiddleware,
+    ToolRetryMiddleware,
+)
+from runwell.errors import InvalidInput, InvalidUpdateError, ModelOverloaded
+from runwell.graph import Command
+from runwell.messages import AIMessage, HumanMessage
+from runwell.persistence import InMemorySaver
+from runwell.runnables import RunnableLambda
+from runwell.testing.models import FakeChatModel
+from runwell.tools import tool
+
+GO = {"messages": [HumanMessage("go")]}
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def more() -> str:
+    """Tell more."""
+    return "more"
+
+
+def asks(name: str = "add", **args: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": "1", "type": "tool_call"}])
+
+
+def hooked(hook: str, function: Callable[..., Any]) -> AgentMiddleware:
+    made: AgentMiddleware = type("Own", (AgentMiddleware,), {hook: function})()
+    return made
+
+
+def remind(self: Any, request: Any, handler: Any) -> Any:
+    request.messages.append(HumanMessage("Be brief."))
+    request.tools.append(more)
+    return handler(request)
+
+
+async def remind_async(self: Any, request: Any, handler: Any) -> Any:
+    request.messages.append(HumanMessage("Be brief."))
+    request.tools.append(more)
+    return await handler(request)
+
+
+REFUSED = AIMessage("No.", response_metadata={"finish_reason": "content_filter"})
+
+
+@pytest.mark.parametrize("hook", [remind, remind_async])
+@pytest.mark.parametrize("kind", ["retry", "fallback", "refusal"])
+def test_a_second_try_begins_with_the_request_as_it_was(run: Any, kind: str, hook: Any) -> None:
+    first = FakeChatModel([REFUSED if kind == "refusal" else ModelOverloaded("busy"), "Fine."])
+    second = FakeChatModel(["Fine."])
+    around = {
+        "retry": lambda: ModelRetryMiddleware(initial_delay=0.0),
+        "fallback": lambda: ModelFallbackMiddleware(second),
+        "refusal": lambda: ModelRefusalMiddleware(second),
+    }[kind]()
+    agent = create_agent(first, [add], middleware=[around, hooked("wrap_model_call", hook)], model_retry=0)
+    assert run.invoke(agent, GO)["messages"][-1].text == "Fine."
+    requests = [*first.requests, *second.requests]
+    assert [[message.text for message in each.messages] for each in requests] == [["go", "Be brief."]] * 2
+    assert [each.tool_names for each in requests] == [["add", "more"]] * 2
+
+
+def test_a_second_try_of_a_tool_begins_with_the_arguments_as_they_were(run: Any) -> None:
+    tried: list[str] = []
+
+    @tool(idempotent=True)
+    def look(where: str) -> str:
+        """Look."""
+        tried.append(where)
+        if len(tried) == 1:
+            raise TimeoutError("slow")
+        return where
+
+    def mark(self: Any, request: Any, handler: Any) -> Any:
+        request.tool_call["args"]["where"] += "!"
+        return handler(request)
+
+    model = FakeChatModel([asks("look", where="here"), "Done."])
+    retry = ToolRetryMiddleware(initial_delay=0.0)
+    run.invoke(create_agent(model, [look], middleware=[retry, hooked("wrap_tool_call", mark)]), GO)
+    assert tried == ["here!", "here!"]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_history_keeps_the_call_that_a_hook_changed_as_the_model_wrote_it(
+    run: Any, thread: dict[str, Any], saved: bool
+) -> None:
+    def change(self: Any, request: Any, handler: Any) -> Any:
+        request.tool_call["args"]["a"]["deep"] = 100
+        return handler(request)
+
+    @tool
+    def total(a: dict[str, int]) -> int:
+        """Add all up."""
+        return sum(a.values())
+
+    agent = create_agent(
+        FakeChatModel([asks("total", a={"one": 1}), "Done."]),
+        [total],
+        middleware=[hooked("wrap_tool_call", change)],
+        checkpointer=InMemorySaver() if saved else None,
+    )
+    messages = run.invoke(agent, GO, thread)["messages"]
+    assert messages[1].tool_calls[0]["args"] == {"a": {"one": 1}}
+    assert messages[2].text == "101"
+
+
+@pytest.mark.parametrize("command", [Command(goto="tools"), Command(resume=1), {"messages": []}])
+def test_what_a_response_cannot_bring_along_is_refused(run: Any, command: Any) -> None:
+    def around(self: Any, request: Any, handler: Any) -> Any:
+        return ExtendedModelResponse(handler(request), command)
+
+    agent = create_agent(FakeChatModel(["Hello."]), middleware=[hooked("wrap_model_call", around)])
+    with pytest.raises(InvalidUpdateError, match="with its response") as caught:
+        run.invoke(agent, GO)
+    assert "Command(update={...})" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("hook", ["wrap_model_call", "wrap_tool_call"])
+@pytest.mark.filterwarnings("error")
+def test_a_handler_that_was_not_awaited_is_told_as_such(run: Any, hook: str) -> None:
+    async def forgetful(self: Any, request: Any, handler: Any) -> Any:
+        return handler(request)
+
+    agent = create_agent(FakeChatModel([asks(a=1, b=2), "Done."]), [add], middleware=[hooked(hook, forgetful)])
+    with pytest.raises(InvalidUpdateError, match="a coroutine that nothing awaited") as caught:
+        run.invoke(agent, GO)
+    assert "return await handler(request)" in (caught.value.hint or "")
+
+
+AROUND: dict[str, Callable[[FakeChatModel], Any]] = {
+    "config": lambda model: model.with_config(tags=["mine"]),
+    "retry": lambda model: model.with_retry(wait_exponential_jitter=False),
+    "fallbacks": lambda model: FakeChatModel([ModelOverloaded("busy")], cycle=True).with_fallbacks([model]),
+    "listeners": lambda model: model.with_listeners(on_end=lambda run: None).with_config(tags=["mine"]),
+}
+
+
+@pytest.mark.parametrize("around", list(AROUND))
+def test_tools_are_bound_through_what_stands_around_a_model(run: Any, around: str) -> None:
+    model = FakeChatModel([asks(a=1, b=2), "Done."])
+    assert run.invoke(create_agent(AROUND[around](model), [add]), GO)["messages"][-1].text == "Done."
+    assert [request.tool_names for request in model.requests] == [["add"], ["add"]]
+
+
+def test_a_config_around_a_model_is_that_of_each_call(run: Any) -> None:
+    heard: list[Any] = []
+    model = FakeChatModel([asks(a=1, b=2), "Done."]).with_config(tags=["mine"])
+    listened = model.with_listeners(on_end=lambda run: heard.append(run.tags))
+    run.invoke(create_agent(listened, [add]), GO)
+    assert heard == [["mine"], ["mine"]]
+
+
+def test_a_model_that_takes_no_tools_is_refused_also_from_a_hook(run: Any) -> None:
+    def other(self: Any, request: Any, handler: Any) -> Any:
+        return handler(request.override(model=RunnableLambda(lambda given: AIMessage("Hello."))))
+
+    agent = create_agent(FakeChatModel([]), [add], middleware=[hooked("wrap_model_call", other)])
+    with pytest.raises(InvalidInput, match="takes no tools"):
+        run.invoke(agent, GO)
+
+
+def test_a_model_that_takes_no_tools_is_refused_when_the_agent_is_built() -> None:
+    model = RunnableLambda(lambda given: AIMessage("Hello."))
+    assert create_agent(model).invoke(GO)["messages"][-1].text == "Hello."
+    for parts in ({"tools": [add]}, {"response_format": {"title": "Answer", "type": "object", "properties": {}}}):
+        with pytest.raises(InvalidInput, match=r"takes no tools.*no bind_tools") as caught:
+            create_agent(model, **parts)  # type: ignore[arg-type]
+        assert "Pass a chat model" in (caught.value.hint or "")
+
+
+def test_every_middleware_and_hook_that_is_wrong_is_told() -> None:
+    class Bad(AgentMiddleware):
+        def before_model(self) -> None: ...
+
+        def wrap_tool_call(self, request: Any) -> None: ...
+
+    with pytest.raises(InvalidInput) as caught:
+        create_agent(
+            FakeChatModel([]),
+            middleware=["none", Bad()],  # type: ignore[list-item]
+            fallbacks="none",
+            model_retry=-1,
+            tool_retry=-2,
+            approvals=["absent"],
+        )
+    for said in ("'none'", "Bad.before_model", "Bad.wrap_tool_call", "fallbacks=", "-1", "-2", "absent"):
+        assert said in caught.value.message, said
