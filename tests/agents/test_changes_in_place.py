@@ -17,7 +17,7 @@ from runwell.agents.middleware import (
 )
 from runwell.errors import InvalidInput, InvalidUpdateError, ModelOverloaded
 from runwell.graph import Command
-from runwell.messages import AIMessage, HumanMessage
+from runwell.messages import AIMessage, HumanMessage, SystemMessage
 from runwell.persistence import InMemorySaver
 from runwell.runnables import RunnableLambda
 from runwell.testing.models import FakeChatModel
@@ -48,12 +48,14 @@ def hooked(hook: str, function: Callable[..., Any]) -> AgentMiddleware:
 
 
 def remind(self: Any, request: Any, handler: Any) -> Any:
+    request.system_message = SystemMessage(f"{request.system_prompt or ''}!")
     request.messages.append(HumanMessage("Be brief."))
     request.tools.append(more)
     return handler(request)
 
 
 async def remind_async(self: Any, request: Any, handler: Any) -> Any:
+    request.system_message = SystemMessage(f"{request.system_prompt or ''}!")
     request.messages.append(HumanMessage("Be brief."))
     request.tools.append(more)
     return await handler(request)
@@ -75,7 +77,7 @@ def test_a_second_try_begins_with_the_request_as_it_was(run: Any, kind: str, hoo
     agent = create_agent(first, [add], middleware=[around, hooked("wrap_model_call", hook)], model_retry=0)
     assert run.invoke(agent, GO)["messages"][-1].text == "Fine."
     requests = [*first.requests, *second.requests]
-    assert [[message.text for message in each.messages] for each in requests] == [["go", "Be brief."]] * 2
+    assert [[message.text for message in each.messages] for each in requests] == [["!", "go", "Be brief."]] * 2
     assert [each.tool_names for each in requests] == [["add", "more"]] * 2
 
 

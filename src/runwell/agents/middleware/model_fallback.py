@@ -59,7 +59,7 @@ class ModelFallbackMiddleware(AgentMiddleware):
         notes: list[str] = []
         as_it_was = kept(request)
         for model in (None, *self.models):
-            changed = request if model is None else request_for(kept(as_it_was), model)
+            changed = request if model is None else request_for(as_it_was(), model)
             try:
                 return await handler(changed)
             except Exception as error:

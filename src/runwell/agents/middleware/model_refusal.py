@@ -80,7 +80,7 @@ class ModelRefusalMiddleware(AgentMiddleware):
         refused: ModelRefusalError | None = None
         as_it_was = kept(request)
         for model in (None, *self.models):
-            changed = request if model is None else request_for(kept(as_it_was), model)
+            changed = request if model is None else request_for(as_it_was(), model)
             try:
                 response = await handler(changed)
             except ModelRefusalError as error:

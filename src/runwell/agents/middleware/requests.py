@@ -120,15 +120,23 @@ class ToolCallRequest:
 ToolHandler = Callable[[ToolCallRequest], Any]
 
 
-def kept(request: Any) -> Any:
-    """The request as it is now, for asking again with it: what hooks change in the lists of one is not in the other."""
-    if isinstance(request, ToolCallRequest):
-        return request.override(tool_call=own_call(request.tool_call))
-    own = {name: getattr(request, name).copy() for name in _LISTS if isinstance(getattr(request, name), (list, dict))}
-    return request.override(**own)
+def kept(request: Any) -> Callable[[], Any]:
+    """Gives the request as it is now, for asking again: hooks may have changed it and its lists in place by then."""
+    kind: Any = type(request)
+    names, read = _fields_of(kind)
+    values = _with_own_lists(dict(zip(names, read(request), strict=True)))
+    return lambda: kind(**_with_own_lists(values.copy()))
 
 
-_LISTS = ("messages", "tools", "model_settings")
+def _with_own_lists(values: dict[str, Any]) -> dict[str, Any]:
+    if "tool_call" in values:
+        values["tool_call"] = own_call(values["tool_call"])
+        return values
+    for name in ("messages", "tools", "model_settings"):
+        value = values[name]
+        if isinstance(value, (list, dict)):
+            values[name] = value.copy()
+    return values
 
 
 def refused_return(said: str, made: Any, hint: str) -> InvalidUpdateError:

@@ -76,9 +76,8 @@ class Attempts:
     @flow
     async def make(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """What `handler(request)` gives; the last error is raised, with a note of how often it was tried."""
-        attempt = 1
+        attempt, as_it_was = 1, kept(request)
         while True:
-            as_it_was = kept(request) if attempt <= self.max_retries else request
             try:
                 return await handler(request)
             except Exception as error:
@@ -93,7 +92,7 @@ class Attempts:
                         "E7", f"again in {pause:.1f} s", f"{type(error).__name__}, attempt {attempt}", "code"
                     )
             attempt += 1
-            request = as_it_was
+            request = as_it_was()
             if pause:
                 await Sleep(pause)
 
