@@ -16,6 +16,8 @@ from runwell.models import StructuredSchema
 from runwell.schemas.strict import strict_schema
 from runwell.testing import FakeChatModel
 
+TRIP: Any = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
 
 class Person(BaseModel):
     """Somebody."""
@@ -282,3 +284,27 @@ def test_wrong_methods_are_refused_when_composing() -> None:
         FakeChatModel([]).with_structured_output(Person, method="magic")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="both called 'Person'"):
         FakeChatModel([]).bind_tools([Person]).with_structured_output(Person)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "Trip", "schema": TRIP, "strict": True},
+        {"type": "json_schema", "json_schema": {"name": "Trip", "schema": TRIP}},
+        {"type": "json_schema", "name": "Trip", "schema": TRIP},
+        {"name": "Trip", "parameters": TRIP},
+        {"title": "Trip", **TRIP},
+    ],
+    ids=["schema", "response format", "text format", "parameters", "json schema"],
+)
+def test_a_schema_in_each_form_that_programs_keep(given: Any) -> None:
+    """One that was not looked into would ask for an empty answer, and nobody would be told."""
+    schema = StructuredSchema(given)
+    assert (schema.name, schema.json_schema["properties"]) == ("Trip", TRIP["properties"])
+    with pytest.raises(OutputParserException, match="city"):
+        schema.parse({})
+
+
+def test_a_field_called_schema_is_a_field() -> None:
+    field = {"title": "Table", "type": "object", "properties": {"schema": {"type": "string"}}}
+    assert list(StructuredSchema(field).json_schema["properties"]) == ["schema"]

@@ -11,6 +11,7 @@ import pytest
 from runwell import init_chat_model
 from runwell.errors import InvalidHistory, InvalidInput, ModelError, UsageError
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.providers.openai.wire import messages_to_wire
 from runwell.testing import WireServer
 
 from .test_own_blocks import DIALECTS, Vendor
@@ -172,3 +173,59 @@ def add(a: int, b: int) -> int:
 def test_tools_that_cannot_be_bound_so(vendor: Vendor, tools: Any, bound: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         vendor.model.bind_tools(tools, **bound)
+
+
+class Number:
+    """As other libraries' numbers are: no int and no float."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class Whole(Number):
+    def __index__(self) -> int:
+        return int(self.value)
+
+
+def test_numbers_of_other_libraries_are_numbers(vendor: Vendor) -> None:
+    if vendor.name == "responses":
+        return
+    settings: Any = {"temperature": Number(0.5), "max_tokens": Whole(7), "timeout": Whole(9)}
+    model = init_chat_model(f"{vendor.name}:m", base_url=vendor.wire.base_url, api_key="none", **settings)
+    for made, given in ((model, {}), (vendor.model, settings)):
+        vendor.wire.say("Fine.")
+        made.invoke("Hi", **given)
+        body = str(vendor.wire.last["body"])
+        assert "0.5" in body
+        assert ": 7" in body
+
+
+def test_what_is_not_given_may_be_said_so(vendor: Vendor) -> None:
+    prefix = "openai" if vendor.name == "responses" else vendor.name
+    settings: Any = {"model_kwargs": None, "cache": False, "temperature": None, "timeout": None}
+    model = init_chat_model(f"{prefix}:m", base_url=vendor.wire.base_url, api_key="none", **settings)
+    if vendor.name != "responses":
+        vendor.wire.say("Fine.")
+        assert model.invoke("Hi").text == "Fine."
+    with pytest.raises(InvalidInput, match="got cache=True"):
+        init_chat_model(f"{prefix}:m", base_url=vendor.wire.base_url, api_key="none", cache=True)
+
+
+def test_an_agent_goes_on_after_arguments_that_are_no_json(vendor: Vendor) -> None:
+    """Servers that read the arguments of a history (vLLM, llama.cpp, Ollama) refuse what is no JSON."""
+    broken: Any = {"name": "look", "args": '{"a": ', "id": "c1", "error": "cut", "type": "invalid_tool_call"}
+    told = ToolMessage("No JSON: cut.", tool_call_id="c1", status="error")
+    body = vendor.sent(HumanMessage("Hi"), AIMessage("", invalid_tool_calls=[broken]), told)
+    assert "No JSON: cut." in body
+    if vendor.name != "responses":
+        assert "malformed_arguments" in body
+
+
+def test_openai_itself_is_sent_what_its_model_wrote() -> None:
+    broken: Any = {"name": "look", "args": '{"a": ', "id": "c1", "error": "cut", "type": "invalid_tool_call"}
+    history = [HumanMessage("Hi"), AIMessage("", invalid_tool_calls=[broken]), ToolMessage("cut", tool_call_id="c1")]
+    [_, said, _] = messages_to_wire(history)
+    assert said["tool_calls"][0]["function"]["arguments"] == '{"a": '

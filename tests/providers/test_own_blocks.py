@@ -9,7 +9,7 @@ import pytest
 
 from runwell import create_agent, init_chat_model
 from runwell.errors import InvalidHistory, InvalidInput, UnsupportedByProvider
-from runwell.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from runwell.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.observe.handlers import BaseCallbackHandler
 from runwell.persistence.checkpoints import InMemorySaver
 from runwell.providers.openai import ChatOpenAI, ChatOpenRouter, ChatVLLM
@@ -317,3 +317,63 @@ def test_b9_an_agents_thread_is_not_stuck_behind_a_blank_message(wires: dict[str
     vendor.wire.say("Hi.")
     assert agent.invoke({"messages": "hello"}, config)["messages"][-1].text == "Hi."
     assert vendor.wire.last["body"]["messages"] == [{"role": "user", "content": "hello"}]
+
+
+# -- histories that other programs began
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "reasoning_content", "reasoning_content": {"text": "Hm.", "signature": "s"}},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+        {"type": "executable_code", "executable_code": "1", "language": "PYTHON"},
+        {"type": "code_execution_result", "code_execution_result": "1", "outcome": 1},
+        {"reasoningContent": {"reasoningText": {"text": "Hm."}}},
+    ],
+    ids=lambda block: str(block.get("type", "typeless")),
+)
+def test_an_answer_in_some_vendors_form_that_does_not_say_whose(vendor: Vendor, block: Any) -> None:
+    body = vendor.sent(HumanMessage("Hi"), AIMessage([block, {"type": "text", "text": "Fine."}]), HumanMessage("And?"))
+    assert "Fine." in body
+    assert "And?" in body
+
+
+def test_blocks_without_a_type_that_a_vendor_knows(vendor: Vendor) -> None:
+    """Bedrock's marks for its cache and words to check, Gemini's media: a conversation with them goes on elsewhere."""
+    body = vendor.sent(
+        SystemMessage([{"type": "text", "text": "Be brief."}, {"cachePoint": {"type": "default"}}]),
+        HumanMessage(["Check: ", {"guardContent": {"text": {"text": "my words"}}}, {"cachePoint": {"type": "default"}}])
+        if vendor.name != "google_genai"
+        else HumanMessage(["Check: my words"]),
+    )
+    assert "my words" in body
+    assert ("cachePoint" in body) == (vendor.name == "bedrock_converse")
+    if vendor.name not in ("google_genai", "bedrock_converse"):
+        body = vendor.sent(HumanMessage(["Look:", {"inlineData": {"mimeType": "image/png", "data": DATA}}]))
+        assert "[inlineData: image/png]" in body
+        assert DATA not in body
+
+
+@pytest.mark.parametrize(
+    ("role", "sent"), [("human", "user"), ("ai", "assistant"), ("developer", "system")], ids=lambda value: str(value)
+)
+def test_roles_in_words_that_providers_do_not_use(vendor: Vendor, role: str, sent: str) -> None:
+    vendor.sent(ChatMessage("So.", role=role), HumanMessage("And?"))
+    said = [asked for asked, text in vendor.wire.asked.turns if "So." in text]
+    if sent == "system":
+        assert "So." in str(vendor.wire.last["body"])
+    else:
+        assert said == [sent]
+
+
+def test_an_older_form_of_pictures_and_texts(vendor: Vendor) -> None:
+    picture: Any = {"type": "image_url", "image_url": f"data:image/png;base64,{DATA}"}
+    body = vendor.sent(HumanMessage([{"text": "Look:"}, picture]))
+    assert "Look:" in body
+    assert DATA in body or vendor.name == "bedrock_converse"  # which says bytes
+    if vendor.name == "openai":
+        assert vendor.wire.last["body"]["messages"][0]["content"] == [
+            {"type": "text", "text": "Look:"},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+        ]

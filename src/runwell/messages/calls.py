@@ -35,6 +35,7 @@ __all__ = [
     "in_written_order",
     "invalid_tool_call",
     "json_text",
+    "malformed_args",
     "parse_args",
     "parse_calls",
     "split_calls",
@@ -114,6 +115,12 @@ def json_text(value: Any) -> str:
         return "".join(_encode(value, 0))
     except RecursionError:
         raise ValueError("Circular reference detected, or too deep") from None
+
+
+def malformed_args(args: Any) -> str:
+    """What a model wrote as arguments and that are none, as JSON that holds it: servers that read the arguments of a
+    history refuse it otherwise, and with it the result that tells the model what was wrong."""
+    return json_text({"malformed_arguments": args}) if args else "{}"
 
 
 def _no_json(value: Any) -> Any:

@@ -138,6 +138,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 hint="Write one of them; everything else follows from it.",
             )
         super().__init__(**given)
+        cache: Any = self.cache
+        if cache is False:  # none for this model, as programs write it
+            self.cache = None
+        elif cache is not None and not callable(getattr(cache, "lookup", None)):
+            raise InvalidInput(
+                f"{type(self).__name__} got cache={cache!r:.100}.",
+                hint="Pass InMemoryCache(), SqliteCache(path) or RedisCache(url); None keeps no answers.",
+            )
         if self.rate_limiter is not None and not callable(getattr(self.rate_limiter, "acquire", None)):
             raise InvalidInput(
                 f"{type(self).__name__} got rate_limiter={self.rate_limiter!r}.",

@@ -23,15 +23,26 @@ _VENDORS: Final = OPENAI_ITEMS | {
     *("redacted_thinking", "container_upload", "tool_reference", "search_result", "tool_result", "mcp_tool_use"),
     *("compaction", "reference", "document_url", "resource", "resource_link", "document"),
     *("video_url", "audio_url", "image_embeds"),
+    *("thinking", "reasoning_content", "executable_code", "code_execution_result", "guard_content"),
 }
-"""Types of blocks that some vendor knows and that have no standard form."""
+"""Types of blocks that some vendor knows and that have no standard form, `thinking` in parts among them."""
+
+_PARTS: Final = frozenset(
+    {"cachePoint", "guardContent", "reasoningContent", "citationsContent", "searchResult", "toolUse", "toolResult"}
+    | {"document", "video", "image", "audio", "json", "inlineData", "inline_data", "fileData", "file_data"}
+    | {"functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
+)
+"""What names a block of a vendor (Bedrock, Gemini) whose blocks have no type."""
 
 _MODELS_SAY: Final = frozenset(
     {"reasoning", "tool_call", "tool_call_chunk", "invalid_tool_call", "server_tool_call", "server_tool_call_chunk"}
 )
 """Standard types that only a model's message has a place for."""
 
-_NAMES: Final = ("title", "name", "filename", "document_url", "url", "uri", "file_id", "id")
+_NAMES: Final = (
+    *("title", "name", "filename", "document_url", "url", "uri", "file_id", "id", "fileUri", "file_uri"),
+    *("mimeType", "mime_type"),
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,6 +108,9 @@ class Fitting:
         if marked and self.is_own(value):
             return block
         if inner is None and not marked:
+            part = next((key for key in value if key in _PARTS), None)
+            if part is not None:  # a mark for a vendor's cache says nothing to others
+                return None if answered or part == "cachePoint" else {"type": "text", "text": _told(part, value[part])}
             raise InvalidInput(
                 f"{where}, is a block without a type: {value!r:.200}.", hint='{"type": "text", "text": "..."}'
             )
@@ -116,6 +130,18 @@ class Fitting:
             hint='Say it in a standard block, such as {"type": "text", "text": "..."}, or mark it as the vendor\'s own '
             'and to be sent as it is: {"type": "non_standard", "value": {...}}.',
         )
+
+
+def _told(part: str, held: Any) -> str:
+    """What a block without a type says, or its name: it may hold the data of media."""
+    if part == "json":
+        return json_text(held)
+    if isinstance(held, Mapping):
+        named = ("text", "content", "title", *_NAMES) if part in ("guardContent", "searchResult") else _NAMES
+        held = {key: held[key] for key in named if key in held}
+    else:
+        held = {}
+    return _said({"type": part, **held})
 
 
 def _said(block: Mapping[str, Any]) -> str:

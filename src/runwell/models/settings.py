@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,14 +17,24 @@ _NUMBERS: Final = frozenset(
 _TIMES: Final = ("timeout", "stream_idle_timeout")
 
 
-def check_settings(who: str, settings: Mapping[str, Any]) -> None:
-    """Raises InvalidInput, naming the argument, for numbers that are none, times that are not positive, and `stop` that
+def check_settings(who: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are numbers of other libraries (numpy's, `Decimal`), as Python's, which JSON can say.
+
+    Raises InvalidInput, naming the argument, for numbers that are none, times that are not positive, and `stop` that
     is no text and no list of texts. Other arguments are the vendor's to judge."""
+    plain: dict[str, Any] = {}
     for name, value in settings.items():
         if value is None:
             continue
-        if name in _NUMBERS and (isinstance(value, str | bytes | bool) or not hasattr(value, "__float__")):
-            raise InvalidInput(f"{who}: {name} is a number; got {value!r:.100}.")
+        if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
+            number = None if isinstance(value, str | bytes | bool) else _plain(value)
+            if number is None:
+                raise InvalidInput(f"{who}: {name} is a number; got {value!r:.100}.")
+            plain[name] = number
+        if name in _TIMES and not isinstance(value, int | float | str | bytes | tuple):
+            number = _plain(value)
+            if number is not None:  # else it is a timeout of an HTTP client's own kind
+                plain[name] = value = number
         if name in _TIMES and (
             isinstance(value, str | bytes | bool)
             or (isinstance(value, int | float) and not value > 0)
@@ -37,3 +48,16 @@ def check_settings(who: str, settings: Mapping[str, Any]) -> None:
             isinstance(value, str) or (isinstance(value, list | tuple) and all(isinstance(s, str) for s in value))
         ):
             raise InvalidInput(f"{who}: stop is a text or a list of texts that end an answer; got {value!r:.100}.")
+    return plain
+
+
+def _plain(value: Any) -> int | float | None:
+    """The number that an object stands for; None where it stands for none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        pass
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None

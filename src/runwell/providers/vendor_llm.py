@@ -21,12 +21,12 @@ class Prompts(VendorModel):
     """The half of a completion model that speaks to the vendor: messages stand for prompts, each for one."""
 
     def _checked(self, messages: list[Any], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
-        check_settings(type(self).__name__, {**kwargs, "stop": stop})
+        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop})
         check_outgoing(messages, largest=self.max_media_bytes, pairs=False)
         for place, message in enumerate(messages):
             if not message.text:
                 raise InvalidInput(f"Prompt {place} is empty.", hint="Say what is to be gone on from.")
-        return self._request(messages, stop, kwargs, stream)
+        return self._request(messages, stop, {**kwargs, **numbers}, stream)
 
 
 class VendorLLM(BaseLLM):

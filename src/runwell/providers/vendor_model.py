@@ -144,7 +144,11 @@ class VendorModel(BaseChatModel):
         name = getattr(self, "model", None)
         if not name or not isinstance(name, str):
             raise InvalidInput(f"{type(self).__name__} needs the name of a model; got model={name!r}.")
-        check_settings(type(self).__name__, {each: getattr(self, each, None) for each in self._fields})
+        given = {each: getattr(self, each, None) for each in self._fields}
+        for each, value in check_settings(type(self).__name__, given).items():
+            setattr(self, each, value)
+        if "model_kwargs" in given and given["model_kwargs"] is None:
+            self.model_kwargs = {}
         if self.http_library:
             check_http_clients(type(self).__name__, self.http_client, self.http_async_client, self.http_library)
         self.base_url = self._resolve_base_url()
@@ -247,7 +251,9 @@ class VendorModel(BaseChatModel):
 
     def _checked(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
         """The request for messages that a provider could take."""
-        check_settings(type(self).__name__, {**kwargs, "stop": stop})
+        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop})
+        if numbers:
+            kwargs = {**kwargs, **numbers}
         plain = check_outgoing(
             messages,
             largest=self.max_media_bytes,

@@ -182,14 +182,15 @@ def _from_mapping(given: Mapping[str, Any]) -> ToolDescription:
 
 
 def read_mapping(given: Mapping[str, Any]) -> tuple[str | None, str, dict[str, Any] | None]:
-    """(name, description, schema) in a dict of OpenAI's (tool or function), Anthropic's, Bedrock's or MCP's form, or in
-    a JSON schema with a title. None for what it does not say. References are inlined, titles gone.
+    """(name, description, schema) in a dict of OpenAI's (tool, function or response format), Anthropic's, Bedrock's or
+    MCP's form, or in a JSON schema with a title. None for what it does not say. References are inlined, titles gone.
     """
-    inner = given.get("function") if given.get("type") == "function" else given.get("toolSpec")
+    kind = given.get("type")
+    inner = given.get(kind) if kind in ("function", "json_schema") else given.get("toolSpec")
     said: Mapping[str, Any] = inner if isinstance(inner, Mapping) else given
     parameters: Any = NOTHING
-    for key in ("parameters", "input_schema", "inputSchema"):
-        if key in said:
+    for key in ("parameters", "input_schema", "inputSchema", "schema"):
+        if key in said and not (key == "schema" and "properties" in said):
             parameters = said[key]
             if key == "inputSchema" and isinstance(parameters, Mapping) and parameters.keys() == {"json"}:
                 parameters = parameters["json"]  # as Bedrock wraps it

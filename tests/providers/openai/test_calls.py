@@ -101,11 +101,12 @@ def test_tool_calls_and_broken_ones(wire: Any, model: Make, colour: Any) -> None
     assert answer.content == ""
     assert [call["id"] for call in answer.tool_calls] == ["1"]
     assert answer.invalid_tool_calls[0]["args"] == '{"a": '
-    # sent back as it came, so that each call can be answered
+    # sent back, so that each call can be answered, and as JSON, which servers of this API read
     wire.json(wire.completion())
     history = [HumanMessage("Hi"), answer, ToolMessage("2", tool_call_id="1"), ToolMessage("broken", tool_call_id="2")]
     colour.invoke(model(), history)
     sent = wire.last["body"]["messages"]
+    calls[1]["function"]["arguments"] = '{"malformed_arguments": "{\\"a\\": "}'  # type: ignore[index]
     assert sent[1] == {"role": "assistant", "content": None, "tool_calls": calls}
     assert sent[2] == {"role": "tool", "tool_call_id": "1", "content": "2"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from runwell.messages.calls import calls_as_written, json_text, parse_args
+from runwell.messages.calls import calls_as_written, json_text, malformed_args, parse_args
 from runwell.messages.message import BaseMessage
 from runwell.messages.normal import standard_block
 from runwell.models.foreign import readable_by
@@ -72,7 +72,7 @@ def message_of_answer(message: Any) -> dict[str, Any]:
     """An answer of a model in a request. Bare text of an answer with calls is its plan, unless it came as content."""
     calls = []
     for call in calls_as_written(message) if hasattr(message, "tool_calls") else ():
-        args = json_text(call["args"]) if isinstance(call["args"], dict) else call["args"] or ""
+        args = json_text(call["args"]) if isinstance(call["args"], dict) else malformed_args(call["args"])
         calls.append((call["id"], call["name"] or "unknown", args))
     extra = message.additional_kwargs
     plan_apart = bool(calls) and "tool_plan" not in extra

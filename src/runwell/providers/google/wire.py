@@ -21,6 +21,7 @@ _ROLES = {"human": "user", "ai": "model", "tool": "tool", "system": "system", "f
 _ROLES |= {"HumanMessageChunk": "user", "AIMessageChunk": "model", "ToolMessageChunk": "tool"}
 _ROLES |= {"SystemMessageChunk": "system", "FunctionMessageChunk": "tool"}
 _SAID_ROLES = {"user": "user", "assistant": "model", "model": "model", "system": "system"}
+_SAID_ROLES |= {"human": "user", "ai": "model", "developer": "system"}
 
 Part = dict[str, Any]
 Wire = list[dict[str, Any]]

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from runwell.errors import InvalidHistory
-from runwell.messages.calls import calls_as_written, json_text, parse_calls, tool_call_chunk
+from runwell.messages.calls import calls_as_written, json_text, malformed_args, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from runwell.messages.normal import media_of_data_url, standard_block
 from runwell.models.outputs import ChatGenerationChunk
-from runwell.models.roles import ROLE_OF
+from runwell.models.roles import ROLE_OF, role_of_other
 from runwell.providers.openai import wire as openai_wire
 from runwell.providers.openai.wire import usage_from_wire
 
@@ -43,14 +42,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> Wire:
 
 
 def _sent(message: Any, index: int) -> dict[str, Any]:
-    role = ROLE_OF.get(message.type) or getattr(message, "role", None)
-    if role not in ("user", "assistant", "system", "tool"):
-        of = f" of role {role!r}" if role else ""
-        raise InvalidHistory(
-            f"Message {index} is a {type(message).__name__}{of}, which cannot be sent to Mistral.",
-            hint="Apply instructions first: add_messages(history, [RemoveMessage(...)]). The roles are user, assistant "
-            "and system.",
-        )
+    role = ROLE_OF.get(message.type) or role_of_other(message, index, "cannot be sent to Mistral")
     if role == "assistant":
         return _assistant(message)
     content = message.content
@@ -81,8 +73,7 @@ def _assistant(message: Any) -> dict[str, Any]:
 
 
 def _arguments(args: Any) -> str:
-    """The arguments of a call, those of a broken one as the model wrote them."""
-    return json_text(args) if isinstance(args, dict) else args or ""
+    return json_text(args) if isinstance(args, dict) else malformed_args(args)
 
 
 def _call(call_id: str | None, name: str, arguments: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from runwell.messages.normal import standard_blocks
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
-from runwell.models.roles import ROLE_OF
+from runwell.models.roles import OTHER_WORDS, ROLE_OF
 
 __all__ = [
     "ChunkReader",
@@ -39,6 +39,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     shown: list[str] = []
     for index, message in enumerate(messages):
         role = ROLE_OF.get(message.type) or getattr(message, "role", None)
+        role = OTHER_WORDS.get(role, role)
         if role is None:
             raise InvalidHistory(
                 f"Message {index} is a {type(message).__name__}, an instruction to a history, not part of one.",

@@ -253,7 +253,7 @@ class ChatOpenAI(StainlessModel):
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the server takes them."""
-        return messages_to_wire(messages, strictly=self._is_strict)
+        return messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
 
     def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What the SDK is told about sending a request."""

@@ -12,14 +12,14 @@ from typing import Any
 from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.errors import InvalidHistory, ModelConnectionError
-from runwell.messages.calls import in_written_order, json_text, parse_calls, tool_call_chunk
+from runwell.messages.calls import in_written_order, json_text, malformed_args, parse_calls, tool_call_chunk
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from runwell.messages.normal import standard_block
 from runwell.messages.usage import UsageMetadata
 from runwell.models.foreign import readable_by
 from runwell.models.outputs import ChatGenerationChunk
-from runwell.models.roles import ROLE_OF
+from runwell.models.roles import OTHER_WORDS, ROLE_OF
 
 __all__ = ["ChunkReader", "args_text", "message_from_wire", "messages_to_wire", "metadata_from_wire", "usage_from_wire"]
 
@@ -37,11 +37,14 @@ _TAKEN = frozenset({"refusal", "audio", "function_call"})
 # -- to the wire
 
 
-def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) -> list[dict[str, Any]]:
+def messages_to_wire(
+    messages: Sequence[BaseMessage], strictly: bool = False, readable: bool = False
+) -> list[dict[str, Any]]:
     """The request's `messages`. An image or file in a tool's result, for which the format has no place, follows in a
     user message after the results of that turn. Raises InvalidHistory, naming the place, for what cannot be sent.
 
-    `strictly`: answers without what servers add beyond the format, which OpenAI itself refuses.
+    `strictly`: answers without what servers add beyond the format, which OpenAI itself refuses. `readable`: arguments
+    that a model wrote as no JSON are sent as JSON that holds them, for servers that read them (vLLM, llama.cpp).
     """
     wire: list[dict[str, Any]] = []
     media: list[dict[str, Any]] = []
@@ -55,7 +58,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
             text = message.content
             if type(text) is str and text and message.name is None and not message.additional_kwargs and not media:
                 if message.tool_calls or message.invalid_tool_calls:
-                    calls = _calls(message.tool_calls, message.invalid_tool_calls)
+                    calls = _calls(message.tool_calls, message.invalid_tool_calls, readable)
                     append({"role": "assistant", "content": text, "tool_calls": calls})
                 else:
                     append({"role": "assistant", "content": text})
@@ -77,7 +80,7 @@ def messages_to_wire(messages: Sequence[BaseMessage], strictly: bool = False) ->
         if role == "tool":
             append(_tool_result(message, media))
         elif role == "assistant":
-            append(_assistant(message, strictly))
+            append(_assistant(message, strictly, readable))
         else:
             append(_said(message, role or _other_role(message, messages)))
     if media:
@@ -95,7 +98,7 @@ def _other_role(message: BaseMessage, among: Sequence[BaseMessage]) -> str:
             f"Message {index} is a {type(message).__name__}, which is an instruction to a history, not part of one.",
             hint="Apply it first: add_messages(history, [RemoveMessage(...)]).",
         )
-    return str(role)
+    return OTHER_WORDS.get(role, str(role))
 
 
 def _said(message: BaseMessage, role: str) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
     return wire
 
 
-def _assistant(message: Any, strictly: bool) -> dict[str, Any]:
+def _assistant(message: Any, strictly: bool, readable: bool) -> dict[str, Any]:
     extra = message.additional_kwargs
     if extra:
         extra = {
@@ -123,7 +126,7 @@ def _assistant(message: Any, strictly: bool) -> dict[str, Any]:
     wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content)}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:
-        wire["tool_calls"] = _calls(calls, message.invalid_tool_calls)
+        wire["tool_calls"] = _calls(calls, message.invalid_tool_calls, readable)
     if not wire["content"] and (calls or message.invalid_tool_calls or "refusal" in extra or "function_call" in extra):
         wire["content"] = None
     if message.name is not None:
@@ -148,11 +151,14 @@ def args_text(args: Any) -> str:
         return json_text(args)
 
 
-def _calls(whole: Sequence[Any], broken: Sequence[Any]) -> list[dict[str, Any]]:
+def _calls(whole: Sequence[Any], broken: Sequence[Any], readable: bool) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     for call in in_written_order(whole, broken) if broken else whole:
         args = call["args"]
-        said = args_text(args) if not broken or isinstance(args, dict) else args or ""
+        if not broken or isinstance(args, dict):
+            said = args_text(args)
+        else:
+            said = malformed_args(args) if readable else args or ""
         function = {"name": call["name"] or "", "arguments": said}
         calls.append({"id": call["id"], "type": "function", "function": function})
     return calls
@@ -194,7 +200,7 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
     kind = block.get("type")
     if kind == "server_tool_result":
         return {"type": "text", "text": json_text(block.get("output"))}
-    if kind in ("text", "output_text", "input_text"):
+    if kind in ("text", "output_text", "input_text") or (kind is None and isinstance(block.get("text"), str)):
         return {"type": "text", "text": block.get("text", "")}
     if kind == "text-plain" and block.get("text") is not None:
         return {"type": "text", "text": block.get("text", "")}
@@ -212,6 +218,8 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
         plain = "application/pdf" if kind == "file" else "text/plain"
         data = block["url"] if block.get("url") else _data_url(block, plain)
         return {"type": "file", "file": {"filename": name, "file_data": data}}
+    if kind == "image_url" and isinstance(block.get(kind), str):  # as older programs write it
+        return {"type": kind, kind: {"url": block[kind]}}
     if kind == "non_standard" and isinstance(block.get("value"), Mapping):
         return dict(block["value"])
     return dict(block)
