@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import AgentMiddleware, create_agent
+from runwell.agents import AgentMiddleware, ToolNode, create_agent
 from runwell.agents.middleware import (
     ExtendedModelResponse,
     ModelFallbackMiddleware,
@@ -207,3 +207,19 @@ def test_every_middleware_and_hook_that_is_wrong_is_told() -> None:
         )
     for said in ("'none'", "Bad.before_model", "Bad.wrap_tool_call", "fallbacks=", "-1", "-2", "absent"):
         assert said in caught.value.message, said
+
+
+def test_a_tool_node_by_hand_keeps_the_call_as_the_model_wrote_it(run: Any) -> None:
+    def change(request: Any, handler: Any) -> Any:
+        request.tool_call["args"]["a"] = 100
+        return handler(request)
+
+    reply = asks(a=1, b=2)
+    [answer] = run.invoke(ToolNode([add], wrap_tool_call=change), [reply])
+    assert (answer.text, reply.tool_calls[0]["args"]) == ("102", {"a": 1, "b": 2})
+
+
+def test_a_tool_node_refuses_listed_calls_of_one_id(run: Any) -> None:
+    [call] = asks(a=1, b=2).tool_calls
+    with pytest.raises(InvalidInput, match="Several calls have the id '1'"):
+        run.invoke(ToolNode([add]), [call, call])

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from runwell.agents.history import unanswered
 from runwell.agents.limits import AgentLimits, Budget
 from runwell.agents.middleware.decorators import wrap_tool_call as as_middleware
-from runwell.agents.middleware.requests import ToolCallRequest
+from runwell.agents.middleware.requests import ToolCallRequest, own_call
 from runwell.agents.setup import Setup
 from runwell.agents.tool_call_scope import apart, keep, kept, questions_of
 from runwell.agents.tool_errors import answer_to, malformed, over_budget
@@ -164,10 +164,11 @@ class ToolNode(Runnable[Any, Any]):
 
     async def _made(self, call: Any, state: Any, runtime: Runtime[Any]) -> Any:
         tool = self._tool(call)
+        given = own_call(call) if self.setup.hooks["wrap_tool_call"] else call  # which may change it in place
         own = runtime_for_call(runtime, state=state, tool_call_id=call["id"], tools=self.setup.offered)
         try:
             return await around_call(
-                self.setup, 0, ToolCallRequest(tool_call=call, tool=tool, state=state, runtime=own)
+                self.setup, 0, ToolCallRequest(tool_call=given, tool=tool, state=state, runtime=own)
             )
         except BudgetExceeded as over:
             if runtime.budget is None:
@@ -226,7 +227,8 @@ class ToolNode(Runnable[Any, Any]):
             return _Given([_call(given)], values if values is not None else {}, False)
         if isinstance(given, (list, tuple)):
             if given and all(isinstance(each, Mapping) and "name" in each and "args" in each for each in given):
-                return _Given([_call(each) for each in given], values if values is not None else {}, False)
+                calls = self._told_apart([_call(each) for each in given])
+                return _Given(calls, values if values is not None else {}, False)
             messages = convert_to_messages(list(given))
             return _Given(self._open(messages), {self.messages_key: messages}, True)
         found = given.get(self.messages_key) if isinstance(given, Mapping) else getattr(given, self.messages_key, None)
@@ -244,7 +246,10 @@ class ToolNode(Runnable[Any, Any]):
                 f"ToolNode {self.name!r} got {len(messages)} messages, and none of them is the model's.",
                 hint="The last AI message says which tools to run.",
             )
-        calls = unanswered(messages)
+        return self._told_apart(unanswered(messages))
+
+    def _told_apart(self, calls: list[Any]) -> list[Any]:
+        """The calls, if each has an id of its own."""
         seen: set[str] = set()
         for call in calls:
             if not call["id"] or call["id"] in seen:
