@@ -222,6 +222,13 @@ def test_the_quickest_branch_is_only_so_far_ahead_of_the_slowest(driver, monkeyp
     assert 8 <= lag.most <= 10
 
 
+def test_branches_that_take_turns_in_waiting_for_each_other_come_to_an_end(driver, monkeypatch):
+    monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 2)
+    both = RunnableParallel(one=RunnablePassthrough(), two=RunnablePassthrough(), three=RunnablePassthrough())
+    got = add(driver.transform(both, ["x"] * 1000))
+    assert got == {"one": "x" * 1000, "two": "x" * 1000, "three": "x" * 1000}
+
+
 def test_a_branch_that_is_not_to_begin_before_another_ends_holds_it_not_up(driver, monkeypatch):
     monkeypatch.setattr("runwell.runnables.interleave.AHEAD", 8)
     both = RunnableParallel(a=RunnablePassthrough(), b=RunnablePassthrough(), c=RunnablePassthrough())
@@ -310,21 +317,24 @@ def test_closing_ends_a_branch_that_waits_for_another(driver, monkeypatch):
 
 
 def test_closing_a_parallel_stream_ends_its_branches(driver):
-    ended = [threading.Event(), threading.Event()]
+    begun = []
 
     def endless(number):
         def branch(text):
+            ended = threading.Event()
+            begun.append(ended)  # one may be closed before it began
             try:
                 while True:
                     yield str(number)
             finally:
-                ended[number].set()
+                ended.set()
 
         return RunnableLambda(branch)
 
     chunks = driver.stream(RunnableParallel(a=endless(0), b=endless(1)), "x", take=3)
     assert len(chunks) == 3
-    assert all(event.wait(5) for event in ended)
+    assert begun
+    assert all(ended.wait(5) for ended in begun)
 
 
 def test_a_failing_branch_ends_the_parallel_stream(driver):

@@ -57,7 +57,8 @@ class _SyncShared(_Shared):
     def __init__(self, source: Iterator[Any], readers: int) -> None:
         super().__init__(readers)
         self.source = source
-        self.lock = threading.Lock()
+        self.changed = threading.Condition()
+        self.fetching = False
         self.cancelled = False
 
     def reader(self, number: int) -> Iterator[Any]:
@@ -65,9 +66,7 @@ class _SyncShared(_Shared):
         try:
             while True:
                 if not queue.items:
-                    with self.lock:
-                        if not (queue.items or self.ended or self.cancelled):
-                            self._fetch()
+                    self._more(queue)
                     if not queue.items and not self.cancelled:
                         return
                 try:
@@ -78,23 +77,47 @@ class _SyncShared(_Shared):
         finally:
             queue.close()
 
-    def _fetch(self) -> None:
+    def _more(self, mine: Pipe) -> None:
+        """Wait until there is an item for this reader or an end, and fetch it where nobody else does.
+
+        One that is waited for since it is too far behind never waits for those who wait: it has items.
+        """
+        with self.changed:
+            while self.fetching and not (mine.items or self.cancelled):
+                self.changed.wait()
+            if mine.items or self.ended or self.cancelled:
+                return
+            self.fetching = True
+        try:
+            late = self._fetch()
+            with self.changed:
+                self.changed.notify_all()
+            for other in late:
+                with suppress(StreamClosed):  # that one reads no more
+                    if other is not mine:
+                        other.room()
+        finally:
+            with self.changed:
+                self.fetching = False
+                self.changed.notify_all()
+
+    def _fetch(self) -> list[Pipe]:
         try:
             item = next(self.source)
         except StopIteration:
             self.ended = True
-            return
+            return []
         except Exception as error:
             self.failed = error
             raise
-        for late in self.hand_out(item):
-            with suppress(StreamClosed):  # that one reads no more
-                late.room()
+        return self.hand_out(item)
 
     def cancel(self) -> None:
         self.cancelled = True
         for queue in self.queues:
             queue.close()
+        with self.changed:
+            self.changed.notify_all()
 
     def tell(self, report: Callable[[], None]) -> int:
         return 0
