@@ -333,3 +333,26 @@ def test_many_runs_side_by_side_keep_their_tasks_apart():
     for outcomes in asyncio.run(main()):
         assert outcomes[1].value is True
         assert [outcome.error for outcome in outcomes] == [None] * 3
+
+
+def test_a_task_that_cancels_itself_and_waits_is_cancelled_whatever_ran_in_its_name_before():
+    async def cancels_itself():
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    async def call(function):
+        return await Call(callee(function))
+
+    async def flow():
+        errors = []
+        for function in (waits_nothing, cancels_itself, waits_nothing):
+            (outcome,) = await RunTasks([lambda function=function: call(function)])
+            errors.append(outcome.error)
+        return errors
+
+    before, cancelled, after = asyncio.run(run_async(flow()))
+    assert before is None
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert after is None

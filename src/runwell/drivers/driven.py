@@ -49,7 +49,7 @@ class Driven(Generator[Any, Any, T]):
         first = self.first
         if first is not _NOTHING:
             self.first = _NOTHING
-            return first if first is not _CANCELLED else self.throw(asyncio.CancelledError())
+            return first if first is not _CANCELLED else Driven.throw(self, asyncio.CancelledError())
         waits = self.waits
         step = self.flow.send if waits is None else waits.send
         return self.go(step, value) if self.context is None else self.context.run(self.go, step, value)

@@ -59,12 +59,17 @@ class SaverCalls:
         callee, pause, left = self._take, FIRST_LOOK_S, GRACE_S
         if on_busy == "take":
             callee = _with(callee, {"force": True})
+        taking = None if callee.cheap else _Taking(callee, self._release)
         while True:
             try:
-                attempt: int = await Call(callee, thread_id, shield=True)
+                attempt: int = await Call(callee if taking is None else taking.callee, thread_id, shield=True)
             except ThreadBusy as busy:
                 if not busy.retryable or (on_busy == "raise" and left <= 0):
                     raise
+            except BaseException:
+                if taking is not None and (taken := taking.given_up()) is not None:
+                    await self.release(thread_id, taken)
+                raise
             else:
                 return attempt
             await Sleep(pause)
@@ -90,6 +95,47 @@ class SaverCalls:
                 hint="Use a saver of runwell's, or look at get_state(config).interrupts thread by thread.",
             )
         return list(await Call(_with(_method(self.saver, "list_interrupts"), {"limit": limit, "types": self.types})))
+
+
+class _Taking:
+    """A saver's `take` for a run that may be cancelled meanwhile. The thread is taken all the same, and who does not
+    learn by which attempt cannot let it go: then it is let go here."""
+
+    __slots__ = ("callee", "gone", "release", "taken")
+
+    def __init__(self, take: Callee[int], release: Callee[None] | None) -> None:
+        self.taken: list[int] = []  # popped by the one who lets go: its caller, or the call that ends after that
+        self.gone = False
+        self.release: Any = release
+        sync: Any = None if take.sync is None else partial(self._plain, take.sync)
+        self.callee = Callee(sync, None if take.aio is None else partial(self._awaited, take.aio))
+
+    def given_up(self) -> int | None:
+        """The attempt to be let go by who does not wait any more, if there is one by now."""
+        self.gone = True
+        return self._popped()
+
+    def _popped(self) -> int | None:
+        try:
+            return self.taken.pop()
+        except IndexError:
+            return None
+
+    def _plain(self, take: Any, thread_id: str) -> Any:
+        attempt = take(thread_id)
+        if not isinstance(attempt, int):  # a coroutine, for the driver to await
+            return attempt
+        self.taken.append(attempt)
+        if self.gone and self.release.sync is not None and (late := self._popped()) is not None:
+            self.release.sync(thread_id, late)
+        return attempt
+
+    async def _awaited(self, take: Any, thread_id: str) -> int:
+        attempt: int = await take(thread_id)
+        self.taken.append(attempt)
+        if self.gone and self.release.aio is not None and (late := self._popped()) is not None:
+            await self.release.aio(thread_id, late)
+        return attempt
 
 
 def _with(called: Callee[Any], options: dict[str, Any]) -> Callee[Any]:
