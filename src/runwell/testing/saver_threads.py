@@ -110,6 +110,20 @@ class SaverThreadsSuite:
         saver.release("other", other)
         saver.release("unknown", 1)
 
+    def test_run_19_a_save_that_was_under_way_at_the_release_is_kept_and_holds_nothing(self) -> None:
+        saver = self.make_saver()
+        thread = self._thread(saver)
+        ended = saver.take("t")
+        thread.commit("a", {"n": 1}, fence=ended)
+        saver.release("t", ended)
+        saver.save_task("t", "", "a", TaskRecord("t1", "x", done=True), fence=ended)
+        thread.commit("b", {"n": 2}, fence=ended)
+        thread.check()
+        following = saver.take("t")
+        thread.commit("c", {"n": 3}, fence=following)
+        thread.check()
+        saver.release("t", following)
+
     def test_run_19_a_hold_ends_by_itself_and_saving_goes_on_holding(self) -> None:
         saver = self.make_saver()
         first = saver.take("t", hold_s=0)

@@ -33,9 +33,11 @@ _CHECKPOINT = """SELECT c.seq, c.id, p.id, c.parent_seq, c.branch, c.step, c.sou
     LEFT JOIN runwell_checkpoints p ON p.space = c.space AND p.seq = c.parent_seq AND p.meta <> ''"""
 
 # A commit is one statement, so one trip to the server: it is all done, or nothing is. Without the head that was
-# expected, or without the fence, `moved` is empty, and with it everything after.
+# expected, or without the fence, `moved` is empty, and with it everything after. A thread that was let go (until = 0)
+# is not held anew by a save that was under way.
 _FENCE = f"""fenced AS (
-    UPDATE runwell_attempts SET until = hold + {_NOW} WHERE thread = %(thread)s AND attempt = %(fence)s RETURNING 1
+    UPDATE runwell_attempts SET until = CASE WHEN until > 0 THEN hold + {_NOW} ELSE 0 END
+    WHERE thread = %(thread)s AND attempt = %(fence)s RETURNING 1
 ), """
 _NEW = """moved AS (
     INSERT INTO runwell_threads (head, seq, thread, ns) SELECT %(id)s, %(seq)s, %(thread)s, %(ns)s {allowed}

@@ -252,7 +252,9 @@ class SqliteSaver(BaseCheckpointSaver):
     def _check_fence(self, thread: str, fence: int | None) -> None:
         if fence is None:
             return
-        query = "UPDATE runwell_attempts SET until = hold + ? WHERE thread = ? AND attempt = ? RETURNING attempt"
+        # one that was let go (until = 0) may still save, as a cancelled run's last save does, and is not held anew
+        query = """UPDATE runwell_attempts SET until = CASE WHEN until > 0 THEN hold + ? ELSE 0 END
+            WHERE thread = ? AND attempt = ? RETURNING attempt"""
         if not self._rows(query, time.time(), thread, fence):
             found = self._rows("SELECT attempt FROM runwell_attempts WHERE thread = ?", thread)
             raise self.lost(thread, fence, found[0][0] if found else None)
