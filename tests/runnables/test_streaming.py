@@ -317,24 +317,24 @@ def test_closing_ends_a_branch_that_waits_for_another(driver, monkeypatch):
 
 
 def test_closing_a_parallel_stream_ends_its_branches(driver):
-    begun = []
+    begun = [threading.Event(), threading.Event()]
+    ended = [threading.Event(), threading.Event()]
 
     def endless(number):
         def branch(text):
-            ended = threading.Event()
-            begun.append(ended)  # one may be closed before it began
+            begun[number].set()
             try:
+                assert begun[1 - number].wait(5)  # neither is to be closed before it began
                 while True:
                     yield str(number)
             finally:
-                ended.set()
+                ended[number].set()
 
         return RunnableLambda(branch)
 
     chunks = driver.stream(RunnableParallel(a=endless(0), b=endless(1)), "x", take=3)
     assert len(chunks) == 3
-    assert begun
-    assert all(ended.wait(5) for ended in begun)
+    assert all(event.wait(5) for event in ended)
 
 
 def test_a_failing_branch_ends_the_parallel_stream(driver):
