@@ -19,6 +19,7 @@ from runwell.providers.cohere import CohereEmbeddings
 from runwell.providers.google import GoogleGenerativeAIEmbeddings
 from runwell.providers.mistral import MistralAIEmbeddings
 from runwell.providers.ollama import OllamaEmbeddings
+from runwell.providers.openai import OpenAIEmbeddings
 from runwell.providers.vendor_embeddings import VendorEmbeddings
 from runwell.testing.embeddings import EmbeddingsSuite
 from runwell.testing.wire import (
@@ -27,6 +28,7 @@ from runwell.testing.wire import (
     GoogleDialect,
     MistralDialect,
     OllamaDialect,
+    OpenAIDialect,
     WireDialect,
     WireServer,
 )
@@ -105,10 +107,16 @@ class OnNova(OnTitan):
         super().__init__(**given, provider="nova")
 
 
+def openai(body: Any) -> Any:
+    data = [{"index": place, "embedding": vector(text)} for place, text in enumerate(body["input"])]
+    return {"data": data[::-1], "model": "m"}
+
+
 VENDORS: dict[str, tuple[type[VendorEmbeddings], WireDialect, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "cohere": (CohereEmbeddings, CohereDialect(), cohere, itemgetter("texts")),
     "mistralai": (MistralAIEmbeddings, MistralDialect(), mistral, itemgetter("input")),
     "google_genai": (GoogleGenerativeAIEmbeddings, GoogleDialect(), google, google_texts),
+    "openai": (OpenAIEmbeddings, OpenAIDialect(), openai, itemgetter("input")),
     "ollama": (OllamaEmbeddings, OllamaDialect(), ollama, itemgetter("input")),
     "titan": (OnTitan, BedrockDialect(), titan, itemgetter("inputText")),
     "nova": (OnNova, BedrockDialect(), nova, nova_text),

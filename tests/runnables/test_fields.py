@@ -68,6 +68,37 @@ def test_a_field_may_become_computed() -> None:
         Computed(size=1, name="y")
 
 
+def test_fields_of_several_bases_are_all_taken_and_the_first_says_the_default() -> None:
+    class Mixed(KeywordFields):
+        place: str = "here"
+        name: str = "mixed"
+
+    class Sized(Base):
+        size: int = 4
+        name: str = "sized"
+
+    class First(Mixed, Base):
+        size: int = 5
+
+    class Both(First, Sized):
+        pass
+
+    class Computed(Mixed, Sized):
+        @property
+        def place(self) -> str:  # type: ignore[override]
+            return "there"
+
+    class Later(Computed, Base):
+        pass
+
+    both = Both(tags=["t"])
+    assert (both.size, both.name, both.place, both.tags, both._hidden) == (5, "mixed", "here", ["t"], 7)
+    assert Both(size=1, name="n", place="p").size == 1
+    assert (Later().size, Later().place) == (4, "there")
+    with pytest.raises(InvalidInput, match="'place'"):
+        Later(place="p")
+
+
 def test_post_init_is_called() -> None:
     class Doubles(Base):
         def model_post_init(self, context: Any) -> None:

@@ -13,7 +13,7 @@ from runwell.models.wire_errors import error_from_wire
 from runwell.providers.http_library import REACH, ended, http_error
 from runwell.providers.vendor_model import VendorModel
 
-__all__ = ["StainlessModel"]
+__all__ = ["StainlessModel", "response_type"]
 
 Request = tuple[dict[str, Any], dict[str, Any]]
 """(The body, what the SDK is told about sending it)."""
@@ -41,11 +41,11 @@ class StainlessModel(VendorModel):
 
     def _post(self, client: Any, request: Request) -> Any:
         body, options = request
-        return client.post(self._path(request), body=body, cast_to=_response_type(), options=options)
+        return client.post(self._path(request), body=body, cast_to=response_type(), options=options)
 
     async def _apost(self, client: Any, request: Request) -> Any:
         body, options = request
-        return await client.post(self._path(request), body=body, cast_to=_response_type(), options=options)
+        return await client.post(self._path(request), body=body, cast_to=response_type(), options=options)
 
     def _begin(self, client: Any, request: Request) -> Any:
         kind = import_module(self.sdk).Stream[object]
@@ -103,7 +103,7 @@ class StainlessModel(VendorModel):
         return error
 
 
-def _response_type() -> Any:
+def response_type() -> Any:
     """The SDK's HTTP client's response class: the answer is read from it as the server wrote it, nothing left out."""
     import httpx2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from runwell.effects import Outcome
 from runwell.errors import InvalidInput, OutsideError
@@ -70,13 +70,17 @@ class VendorEmbeddings(KeywordFields, Embeddings):
     http_client: Any = None
     http_async_client: Any = None
 
+    _shared: ClassVar[tuple[str, ...]] = (
+        *("model", "api_key", "base_url", "timeout", "default_headers", "http_client", "http_async_client"),
+    )
+    """What the account is made with."""
+
     def model_post_init(self, context: Any) -> None:
         if type(self.chunk_size) is not int or self.chunk_size < 1:
             raise InvalidInput(f"chunk_size is how many texts go in a request; got {self.chunk_size!r}.")
         if type(self.max_concurrency) is not int or self.max_concurrency < 1:
             raise InvalidInput(f"max_concurrency is how many requests go at once; got {self.max_concurrency!r}.")
-        shared = ("model", "api_key", "base_url", "timeout", "default_headers", "http_client", "http_async_client")
-        self._account = self._make_account({name: getattr(self, name) for name in shared})
+        self._account = self._make_account({name: getattr(self, name) for name in self._shared})
         self.api_key, self.base_url = self._account.api_key, self._account.base_url
         self._policy = RetryPolicy()
 
@@ -161,7 +165,8 @@ class VendorEmbeddings(KeywordFields, Embeddings):
         try:
             vectors = [[float(number) for number in vector] for vector in self._read(answer)]
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise self._account._unreadable(repr(answer)[:200], error) from None
+            shown = getattr(answer, "text", answer)  # of an HTTP response what it says
+            raise self._account._unreadable(f"{shown!r:.200}", error) from None
         if len(vectors) != wanted:
             raise self._account._unreadable(f"{len(vectors)} vectors for {wanted} texts", ValueError("a number"))
         return vectors

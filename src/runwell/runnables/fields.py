@@ -44,12 +44,14 @@ class KeywordFields:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        fields, aliases = dict(cls._fields), dict(cls._aliases)
+        fields, aliases = _inherited(cls), dict(cls._aliases)
         private = dict(getattr(cls, "_private", {}))
         own = vars(cls)
+        declared: dict[str, Any] = dict(own.get("_fields", ()))
         for name, value in list(own.items()):
             if isinstance(value, FunctionType | property | classmethod | staticmethod):
-                fields.pop(name, None)  # computed from now on
+                if name in fields:
+                    declared[name] = _COMPUTED
             elif type(value).__name__ == "PydanticDescriptorProxy":
                 raise UsageError(
                     f"{cls.__name__}.{name} is a pydantic validator, and {cls.__name__} is no pydantic model.",
@@ -61,11 +63,14 @@ class KeywordFields:
                 private[name] = default.get_default
                 delattr(cls, name)
             elif not name.startswith("_") and not _is_class_var(annotation):
-                fields[name], alias = _read_default(cls, name, default)
+                declared[name], alias = _read_default(cls, name, default)
                 if alias:
                     aliases[alias] = name
-        cls._fields, cls._aliases, cls._private = fields, aliases, private
+        cls._declared, cls._fields = declared, _with(fields, declared)
+        cls._aliases, cls._private = aliases, private
 
+    _declared: ClassVar[dict[str, Any]] = {}
+    """What a class itself adds to `_fields`."""
     _private: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **given: Any) -> None:
@@ -140,6 +145,24 @@ class KeywordFields:
 def _own_table(cls: type) -> Mapping[str, str]:
     table: Mapping[str, str] = vars(cls).get("_not_here", {})
     return table
+
+
+_COMPUTED: Any = object()
+"""In the place of a field's default: a subclass gives the value by a method or property."""
+
+
+def _inherited(cls: type[KeywordFields]) -> dict[str, Any]:
+    """The fields of all bases, each as the first class in the order of resolution declares it."""
+    if sum(issubclass(base, KeywordFields) for base in cls.__bases__) < 2:
+        return dict(cls._fields)
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        fields = _with(fields, vars(base).get("_declared", {}))
+    return fields
+
+
+def _with(fields: dict[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**fields, **declared}.items() if value is not _COMPUTED}
 
 
 _COPIED = (list, dict, set)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from runwell.errors import UnsupportedByProvider
 from runwell.messages.message import BaseMessage
 from runwell.models.foreign import OPENAI_ITEMS
 from runwell.models.media_kinds import Sources, only_kinds, texts_alone
 from runwell.models.media_places import NONE, with_media_named
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
-from runwell.providers.clients import Clients
-from runwell.providers.openai.clients import OpenAIClients
+from runwell.providers.openai.account import SENT_APART, OpenAIAccount
 from runwell.providers.openai.responses import (
     PATH,
     SERVED,
@@ -26,8 +23,7 @@ from runwell.providers.openai.responses import (
 from runwell.providers.openai.responses_stream import ResponseReader, failure_in
 from runwell.providers.openai.responses_wire import message_from_response
 from runwell.providers.openai.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
-from runwell.providers.stainless import StainlessModel
-from runwell.providers.vendor_model import CLIENT, PROXY
+from runwell.providers.vendor_model import CLIENT
 
 __all__ = ["PASSED", "ChatOpenAI"]
 
@@ -51,11 +47,10 @@ PASSED = (
 _SERVERS_OWN = frozenset(("video_url", "audio_url", "image_embeds"))
 """Parts that servers like OpenAI's take beyond the format."""
 
-_SENT_APART = frozenset({"tools", "tool_choice", "parallel_tool_calls", "timeout", "extra_body"})
-_SENT_APART |= {"extra_headers", "extra_query"}
+_APART = SENT_APART | {"tools", "tool_choice", "parallel_tool_calls"}
 
 
-class ChatOpenAI(StainlessModel):
+class ChatOpenAI(OpenAIAccount):
     """A model behind the chat completions API.
 
     `base_url` is where requests go: OpenAI itself unless given; environment variables change it only with
@@ -69,22 +64,11 @@ class ChatOpenAI(StainlessModel):
     """
 
     model: str = "gpt-5.5"
-    organization: str | None = None
-    project: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    stop: list[str] | str | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    logit_bias: dict[str, int] | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
     service_tier: str | None = None
-    user: str | None = None
     store: bool | None = None
     use_responses_api: bool | None = None
     """Which API: True the Responses API, False chat completions, None the one that has what is asked for."""
@@ -92,27 +76,16 @@ class ChatOpenAI(StainlessModel):
     include: list[str] | None = None
     truncation: str | None = None
     use_previous_response_id: bool = False
-    stream_usage: bool = True
-    """Ask for the token counts at the end of a stream."""
 
-    provider: ClassVar[str] = "openai"
     any_role: ClassVar[bool] = True
     takes_functions: ClassVar[bool] = True
     _aliases: ClassVar[dict[str, str]] = {
-        "model_name": "model",
-        "openai_api_key": "api_key",
-        "openai_api_base": "base_url",
-        "openai_organization": "organization",
-        "request_timeout": "timeout",
+        **OpenAIAccount._aliases,
         "stream_chunk_timeout": "stream_idle_timeout",
         "max_completion_tokens": "max_tokens",
-        "stop_sequences": "stop",
     }
 
     _not_here: ClassVar[Mapping[str, str]] = {
-        "root_client": CLIENT,
-        "root_async_client": CLIENT,
-        "openai_proxy": PROXY,
         "http_socket_options": CLIENT,
         "tiktoken_model_name": "leave it out: get_num_tokens estimates without a tokenizer.",
         "include_response_headers": "leave it out: an error has status, request_id and retry_after.",
@@ -141,23 +114,11 @@ class ChatOpenAI(StainlessModel):
     }
     """How chat completions take media; the Responses API takes them by address, data and id."""
 
-    sdk: ClassVar[str] = "openai"
-    extra: ClassVar[str] = "openai"
-    default_base_url: ClassVar[str] = "https://api.openai.com/v1"
-    url_variable: ClassVar[str] = "OPENAI_BASE_URL"
-    key_variable: ClassVar[str] = "OPENAI_API_KEY"
-    key_may_be_a_function: ClassVar[bool] = True
-    clients: ClassVar[type[Clients]] = OpenAIClients
-    http_library: ClassVar[tuple[str, ...]] = ("httpx2", "httpx")
     answers_with: ClassVar[str] = "a chat completion"
     path: ClassVar[str] = "/chat/completions"
-    wanted: ClassVar[str] = "choices"
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
-        if self.base_url == ChatOpenAI.default_base_url:  # account settings, which are no other server's business
-            self.organization = self.organization or os.environ.get("OPENAI_ORG_ID")
-            self.project = self.project or os.environ.get("OPENAI_PROJECT_ID")
         self._max_tokens_name = "max_completion_tokens" if self._at_openai else "max_tokens"
         if self.profile is None:
             self.profile = profile_of(self.known_as or self.provider, self.model) if self._at_openai else None
@@ -172,10 +133,6 @@ class ChatOpenAI(StainlessModel):
     def _is_strict(self) -> bool:
         """Whether the server is known to refuse what is beyond the format, and histories that lack a call or result."""
         return self._at_openai
-
-    @property
-    def _sent_model(self) -> str:
-        return self.model
 
     @property
     def server_side_tools(self) -> frozenset[str]:
@@ -217,52 +174,24 @@ class ChatOpenAI(StainlessModel):
             if asked is not None:
                 kwargs = {**kwargs, "response_format": _response_format(asked)}
             return responses_body(self, messages, stop, kwargs, stream), options
-        body: dict[str, Any] = {
-            "model": self._sent_model,
-            "messages": self._wire(messages),
-        }
-        for name in self.passed:
-            value = getattr(self, name)
-            if value is not None:
-                body[name] = value
+        body: dict[str, Any] = {"model": self._sent_model, "messages": self._wire(messages)}
         if self.max_tokens is not None:
             body[self._max_tokens_name] = self.max_tokens
-        stop = stop if stop is not None else self.stop
-        if stop:
-            body["stop"] = [stop] if isinstance(stop, str) else list(stop)
-        body.update(self.model_kwargs)
+        self._fill(body, stop)
         for name, value in kwargs.items():
             if name == "max_tokens":
                 body[self._max_tokens_name] = value
             elif name == "response_format":
                 body[name] = _response_format(value)
-            elif name not in _SENT_APART and value is not None:
+            elif name not in _APART and value is not None:
                 body[name] = value
         self._add_tools(body, kwargs)
-        if body.get("n", 1) != 1:
-            raise UnsupportedByProvider(
-                f"A call gives one answer; got n={body['n']!r}.", hint="For several: model.batch([prompt] * n)."
-            )
-        if stream:
-            body["stream"] = True
-            if self.stream_usage:
-                body["stream_options"] = {"include_usage": True}
-        body.update(self.extra_body)
-        body.update(kwargs.get("extra_body") or {})
+        self._finish(body, kwargs, stream)
         return body, options
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the server takes them."""
         return messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
-
-    def _options(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the SDK is told about sending a request."""
-        options = {"security": {"bearer_auth": True}, "timeout": self._timeout_of(kwargs.get("timeout"))}
-        if kwargs.get("extra_headers"):
-            options["headers"] = kwargs["extra_headers"]
-        if kwargs.get("extra_query"):
-            options["params"] = kwargs["extra_query"]
-        return options
 
     def _add_tools(self, body: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
         tools = kwargs.get("tools")
@@ -277,11 +206,6 @@ class ChatOpenAI(StainlessModel):
             body["tool_choice"] = tool_choice_for(choice, body["tools"])
         if kwargs.get("parallel_tool_calls") is not None:
             body["parallel_tool_calls"] = kwargs["parallel_tool_calls"]
-
-    def _timeout_of(self, asked: Any) -> Any:
-        from openai import Timeout
-
-        return self._timeout(asked, Timeout)
 
     # -- what comes back
 
