@@ -10,16 +10,18 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
-from runwell.drivers.cancel import CANCEL, CancelGroup
+from runwell.drivers.cancel import CANCEL, CLEAN_UP_S, CancelGroup
 from runwell.drivers.colour import RETOLD, in_place, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
 from runwell.drivers.driven import Driven
 from runwell.drivers.hosts import Hosted, run_lone
+from runwell.drivers.outlast import outlast
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, given
 from runwell.drivers.threads import spawn
@@ -36,8 +38,8 @@ _log = logging.getLogger("runwell.drivers")
 async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False) -> T:
     """Run a plain function in a worker thread, under a copy of the context.
 
-    Cancelling abandons the thread; async work that it waits for is cancelled too. With `shield` it waits for the end
-    instead, and is cancelled then.
+    Cancelling abandons the thread; async work that it waits for is cancelled too, and has time for its clean-up, as a
+    save of a run inside has for its end. With `shield` it waits for the end of all instead, and is cancelled then.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome[T]] = loop.create_future()
@@ -67,15 +69,41 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
         outcome = await ended
     except asyncio.CancelledError:
         if over is not None:
-            await asyncio.wait([over])
+            await outlast([over])
         else:
             group.abandon()
+            await _settled(group)
         raise
     finally:
         group.detach()
     if outcome.error is None and is_coroutine(outcome.value):
         return await (_shielded(attempt(given, outcome.value)) if shield else given(outcome.value))
     return outcome.unwrap()
+
+
+async def _settled(group: CancelGroup) -> None:
+    """`CancelGroup.settle`, without blocking the loop."""
+    loop = asyncio.get_running_loop()
+    settled: asyncio.Future[None] = loop.create_future()
+    left = 0
+
+    def one_ended() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            settle(settled, None)
+
+    def report() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(one_ended)
+
+    left = group.tell(report)
+    if left:
+        late = loop.call_later(CLEAN_UP_S, settle, settled, None)
+        try:
+            await outlast([settled])
+        finally:
+            late.cancel()
 
 
 async def call_async(callee: Callee[T], *args: Any, **kwargs: Any) -> T:
@@ -217,7 +245,7 @@ async def _shielded(work: Awaitable[Outcome[T]]) -> T:
     try:
         outcome = await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await outlast([task])
         raise
     return outcome.unwrap()
 
@@ -337,7 +365,7 @@ class _Tasks:
     async def cancel(self) -> None:
         self.stop()
         if self.running:
-            await asyncio.wait(list(self.running))
+            await outlast(list(self.running))
 
 
 class acompleted(AsyncIterator[tuple[int, Outcome[T]]]):  # noqa: N801 - reads as the function it is used as

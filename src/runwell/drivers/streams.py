@@ -244,16 +244,18 @@ class _Ended:
         return self.done
 
     async def await_(self, seconds: float) -> bool:
-        """`wait`, without blocking the loop."""
+        """`wait`, without blocking the loop; who is cancelled meanwhile learns of it then."""
         if not self.done:
             import asyncio
+
+            from runwell.drivers.outlast import outlast
 
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
             self.call(partial(_wake, loop, future))
             late = loop.call_later(seconds, _resolve, future)
             try:
-                await future
+                await outlast([future])
             finally:
                 late.cancel()
         return self.done
@@ -553,8 +555,11 @@ class AsyncStream(_Stream, AsyncIterator[T]):
         if self._producer is None:
             return
         self._stop()
-        if not await self._producer.ended.await_(self._grace_s):
-            self._left_behind()
+        try:
+            await self._producer.ended.await_(self._grace_s)
+        finally:
+            if not self._producer.ended.done:
+                self._left_behind()
 
     async def __aenter__(self) -> AsyncStream[T]:
         return self

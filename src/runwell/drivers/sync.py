@@ -146,6 +146,8 @@ class SyncDriver:
         kept = Kept()
         group.add(kept)
         try:
+            if group.abandoned:  # by now: who went on without us looked before we were there to be waited for
+                raise RunCancelled()
             return context.run(self._call, effect)
         finally:
             group.discard(kept)

@@ -59,6 +59,7 @@ async def through_thread(
     """A plain transform of an async stream: it runs in one worker thread, its input is read on this loop."""
     import asyncio
 
+    from runwell.drivers.outlast import outlast
     from runwell.drivers.streams import Pipe, iterate_async
 
     pipe = Pipe()
@@ -92,8 +93,10 @@ async def through_thread(
             yield chunk
     finally:
         feeding.cancel()  # also ends the input of a transform that waits for more
-        await asyncio.wait([feeding])
-        await stream.aclose()
+        try:
+            await outlast([feeding])
+        finally:
+            await stream.aclose()
 
 
 class _Lent(Iterator[T]):
