@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,13 +16,20 @@ __all__ = ["Clients", "overruled_headers"]
 
 class Clients:
     """Made when first used. The plain client is closed with the model, an async one with its event loop, whose
-    connections it holds. Clients that were handed in are closed by whoever made them."""
+    connections it holds. Clients that were handed in are closed by whoever made them. A process that was forked has
+    clients of its own: a connection that two processes read gives each half of an answer."""
 
-    __slots__ = ("__weakref__", "_lock", "_loops", "_plain")
+    __slots__ = ("__weakref__", "_closing", "_lock", "_loops", "_plain")
 
     def __init__(self) -> None:
+        _all.add(self)
+        self._start()
+
+    def _start(self) -> None:
+        """With no clients yet: at first, and in a process that was forked."""
         self._lock = threading.Lock()
         self._plain: Any = None
+        self._closing: Any = None
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Any]] = WeakKeyDictionary()
 
     def make(self, model: Any) -> Any:
@@ -43,9 +50,11 @@ class Clients:
         if client is None:
             with self._lock:
                 if self._plain is None:
-                    self._plain = self.make(model)
+                    made = self.make(model)
                     if model.http_client is None:
-                        finalize(self, self._plain.close).atexit = False
+                        self._closing = finalize(self, made.close)
+                        self._closing.atexit = False
+                    self._plain = made
                 client = self._plain
         return client
 
@@ -69,6 +78,23 @@ class Clients:
             yield
         finally:
             await self.close_async(client)
+
+
+_all: WeakSet[Clients] = WeakSet()
+_of_the_parent: list[Any] = []
+"""Kept, so that nothing of the parent's is closed here."""
+
+
+def _after_fork() -> None:
+    for clients in _all:
+        _of_the_parent.append((clients._plain, clients._loops))
+        if clients._closing is not None:
+            clients._closing.detach()
+        clients._start()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def overruled_headers(variable: str, omit: Any, key: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients, overruled_headers
 
 __all__ = ["AnthropicClients"]
@@ -15,14 +16,16 @@ class AnthropicClients(Clients):
     __slots__ = ()
 
     def make(self, model: Any) -> Any:
-        from anthropic import Anthropic
+        from anthropic import Anthropic, DefaultHttpxClient
 
-        return Anthropic(http_client=model.http_client, **_settings(model))
+        http = model.http_client or DefaultHttpxClient(verify=trusted_by("httpx2"))
+        return Anthropic(http_client=http, **_settings(model))
 
     def make_async(self, model: Any) -> Any:
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        return AsyncAnthropic(http_client=model.http_async_client, **_settings(model))
+        http = model.http_async_client or DefaultAsyncHttpxClient(verify=trusted_by("httpx2"))
+        return AsyncAnthropic(http_client=http, **_settings(model))
 
 
 def _settings(model: Any) -> dict[str, Any]:

@@ -22,8 +22,8 @@ class BedrockClients(Clients):
 
     __slots__ = ("_making", "_timed")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _start(self) -> None:
+        super()._start()
         self._making = threading.Lock()
         self._timed: dict[Any, Any] = {}
 

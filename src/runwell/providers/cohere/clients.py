@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients
 
 __all__ = ["CohereClients"]
@@ -21,13 +22,14 @@ class CohereClients(Clients):
         import httpx
         from cohere import ClientV2
 
-        return _ready(ClientV2(httpx_client=model.http_client or httpx.Client(follow_redirects=True), **_told(model)))
+        http = model.http_client or httpx.Client(verify=trusted_by("httpx"), follow_redirects=True)
+        return _ready(ClientV2(httpx_client=http, **_told(model)))
 
     def make_async(self, model: Any) -> Any:
         import httpx
         from cohere import AsyncClientV2
 
-        http = model.http_async_client or httpx.AsyncClient(follow_redirects=True)
+        http = model.http_async_client or httpx.AsyncClient(verify=trusted_by("httpx"), follow_redirects=True)
         return _ready(AsyncClientV2(httpx_client=http, **_told(model)))
 
     async def close_async(self, client: Any) -> None:

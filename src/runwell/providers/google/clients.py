@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients
 
 __all__ = ["AsyncGoogle", "GoogleClients", "PlainGoogle"]
@@ -25,12 +26,14 @@ class GoogleClients(Clients):
     def make(self, model: Any) -> Any:
         import httpx2
 
-        return PlainGoogle(model, model.http_client or httpx2.Client(follow_redirects=True))
+        http = model.http_client or httpx2.Client(verify=trusted_by("httpx2"), follow_redirects=True)
+        return PlainGoogle(model, http)
 
     def make_async(self, model: Any) -> Any:
         import httpx2
 
-        return AsyncGoogle(model, model.http_async_client or httpx2.AsyncClient(follow_redirects=True))
+        http = model.http_async_client or httpx2.AsyncClient(verify=trusted_by("httpx2"), follow_redirects=True)
+        return AsyncGoogle(model, http)
 
 
 class PlainGoogle:

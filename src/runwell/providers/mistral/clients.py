@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients
 
 __all__ = ["AsyncMistral", "MistralClients", "PlainMistral"]
@@ -17,12 +18,14 @@ class MistralClients(Clients):
     def make(self, model: Any) -> Any:
         import httpx2
 
-        return PlainMistral(model, model.http_client or httpx2.Client(follow_redirects=True))
+        http = model.http_client or httpx2.Client(verify=trusted_by("httpx2"), follow_redirects=True)
+        return PlainMistral(model, http)
 
     def make_async(self, model: Any) -> Any:
         import httpx2
 
-        return AsyncMistral(model, model.http_async_client or httpx2.AsyncClient(follow_redirects=True))
+        http = model.http_async_client or httpx2.AsyncClient(verify=trusted_by("httpx2"), follow_redirects=True)
+        return AsyncMistral(model, http)
 
 
 class PlainMistral:

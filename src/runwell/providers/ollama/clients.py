@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients
 
 __all__ = ["OllamaClients"]
@@ -21,17 +22,21 @@ class OllamaClients(Clients):
             return _Given(model.http_client, model)
         from ollama import Client
 
-        return _keyed(Client(host=model.base_url, headers=dict(model.default_headers))._client, model)
+        return _keyed(Client(**_told(model))._client, model)
 
     def make_async(self, model: Any) -> Any:
         if model.http_async_client is not None:
             return _Given(model.http_async_client, model)
         from ollama import AsyncClient
 
-        return _keyed(AsyncClient(host=model.base_url, headers=dict(model.default_headers))._client, model)
+        return _keyed(AsyncClient(**_told(model))._client, model)
 
     async def close_async(self, client: Any) -> None:
         await client.aclose()
+
+
+def _told(model: Any) -> dict[str, Any]:
+    return {"host": model.base_url, "headers": dict(model.default_headers), "verify": trusted_by("httpx")}
 
 
 def _keyed(client: Any, model: Any) -> Any:

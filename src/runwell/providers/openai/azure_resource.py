@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from runwell.errors import InvalidConfig, InvalidInput, MissingApiKey
 from runwell.providers.clients import Clients
 from runwell.providers.openai.account import OpenAIAccount
-from runwell.providers.openai.clients import OpenAIClients, client_settings, direct
+from runwell.providers.openai.clients import OpenAIClients, client_settings, direct, http_client
 from runwell.runnables.fields import KeywordFields
 
 __all__ = ["AzureClients", "AzureResource", "AzureSettings"]
@@ -25,13 +25,13 @@ class AzureClients(OpenAIClients):
         from openai import AzureOpenAI, OpenAI
 
         kind = OpenAI if model.api_version is None else AzureOpenAI
-        return direct(kind(http_client=model.http_client, **_settings(model, aio=False)), model)
+        return direct(kind(http_client=http_client(model), **_settings(model, aio=False)), model)
 
     def make_async(self, model: Any) -> Any:
         from openai import AsyncAzureOpenAI, AsyncOpenAI
 
         kind = AsyncOpenAI if model.api_version is None else AsyncAzureOpenAI
-        return direct(kind(http_client=model.http_async_client, **_settings(model, aio=True)), model)
+        return direct(kind(http_client=http_client(model, aio=True), **_settings(model, aio=True)), model)
 
 
 def _settings(model: Any, *, aio: bool) -> dict[str, Any]:

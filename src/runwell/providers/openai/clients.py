@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients, overruled_headers
 
-__all__ = ["OpenAIClients", "client_settings", "direct", "key_source"]
+__all__ = ["OpenAIClients", "client_settings", "direct", "http_client", "key_source"]
 
 
 class OpenAIClients(Clients):
@@ -19,12 +20,21 @@ class OpenAIClients(Clients):
     def make(self, model: Any) -> Any:
         from openai import OpenAI
 
-        return direct(OpenAI(http_client=model.http_client, **client_settings(model)), model)
+        return direct(OpenAI(http_client=http_client(model), **client_settings(model)), model)
 
     def make_async(self, model: Any) -> Any:
         from openai import AsyncOpenAI
 
-        return direct(AsyncOpenAI(http_client=model.http_async_client, **client_settings(model, aio=True)), model)
+        return direct(AsyncOpenAI(http_client=http_client(model, aio=True), **client_settings(model, aio=True)), model)
+
+
+def http_client(model: Any, *, aio: bool = False) -> Any:
+    """The one that was handed in, else one as the SDK would make it."""
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    if aio:
+        return model.http_async_client or DefaultAsyncHttpxClient(verify=trusted_by("httpx2"))
+    return model.http_client or DefaultHttpxClient(verify=trusted_by("httpx2"))
 
 
 def client_settings(model: Any, *, aio: bool = False) -> dict[str, Any]:
