@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
-from types import MappingProxyType
+from types import MappingProxyType, coroutine
 from typing import Any
 
 from runwell.agents.binding_tools import with_tools
@@ -56,28 +56,29 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
     lends = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
 
     @flow
-    async def model(task: Task) -> Any:
+    @coroutine  # to `yield` the model's call: `await` would keep a generator for it while the model speaks
+    def model(task: Task) -> Generator[Any, Any, Any]:
         meter: Meter = task.runtime.budget
-        turn = _begun(setup, task, meter, await Now() if meter.timed else None)
+        turn = _begun(setup, task, meter, (yield Now()) if meter.timed else None)
         if type(turn) is not _Turn:
             return turn
         system = setup.system
         if isinstance(system, Callee):
-            system = await _system(setup, system, task)
+            system = yield from _system(setup, system, task)
         try:
             if wraps:
                 request = _given(turn, task, system, lends)
-                response = await _inside(turn, 0, request)
+                response = yield from _inside(turn, 0, request)
             else:  # `_ask`, written out: a coroutine less while the model speaks
                 request = _request(turn, task, turn.history, turn.tools, system)
                 call, asked, bound, counted = _asking(turn, request)
                 del request  # not needed while it waits
-                response = _answered(turn, asked, bound, counted, await call)
+                response = _answered(turn, asked, bound, counted, (yield call))
         except BudgetExceeded as met:
             if not meter.bounds(met):
                 raise
             return _stopped(setup, met)
-        taken = await _take_in(turn, task, response)
+        taken = yield from _take_in(turn, task, response)
         return taken if not (turn.extra or turn.stray) else _with_extra(turn, taken)
 
     return model

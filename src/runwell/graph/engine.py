@@ -6,8 +6,9 @@ by the pure planner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
+from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.colour import is_coroutine
@@ -93,12 +94,13 @@ class Run(Keeping, Routing):
         found = self.owned.get(key)
         return self.owned.setdefault(key, make()) if found is None else found
 
-    async def flow(self, given: Any) -> Any:
+    @coroutine  # to `yield` the usual step: `await` would keep a generator for it while its task waits
+    def flow(self, given: Any) -> Generator[Any, Any, Any]:
         """Run to the end, a pause or an error; gives the state as the graph's output, and open questions."""
         graph, blueprint = self.graph, self.graph.blueprint
         interrupts = NO_QUESTIONS
         try:
-            going_on = await self._open(given)
+            going_on = yield from self._open(given)
             del given  # not needed while the run waits
             begin = self._beginning()
             watches = self.saver is not None and graph.output_is_state
@@ -110,40 +112,40 @@ class Run(Keeping, Routing):
                     raise GraphDrained(self.control.reason)
                 now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
                 if self.breaks_before and self._stands_before(now, held):
-                    await self._paused([])
+                    yield from self._paused([])
                     break
                 if self.stop is not None and self.step >= self.stop:
                     raise _too_many(graph.name, now, self.limit)
                 if watches and (self.watch is None or graph.debug):
                     self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
                 if len(now) == 1 and not self._records and self.pending is None:  # the usual case, in short
-                    (outcome,) = await RunTasks((partial(begin, self, now[0], True),))
+                    (outcome,) = yield RunTasks((partial(begin, self, now[0], True),))
                     if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
                         done = [(now[0].node, outcome.value)]
                     else:
-                        done, interrupts = await self._results(now, now, [outcome], {}, [])
+                        done, interrupts = yield from self._results(now, now, [outcome], {}, [])
                 else:
-                    done, interrupts = await self._step(now, begin)
+                    done, interrupts = yield from self._step(now, begin)
                 if not done:
-                    await self._paused(interrupts)  # none: at a breakpoint in a nested graph
+                    yield from self._paused(interrupts)  # none: at a breakpoint in a nested graph
                     break
                 changes = self._apply(done)
                 if straight and len(done) == 1:
                     targets: Any = self.led(*done[0])
-                    self.next = tasks_to(self.step + 1, await targets if is_coroutine(targets) else targets)
+                    self.next = tasks_to(self.step + 1, (yield from targets) if is_coroutine(targets) else targets)
                 else:
                     self.next, self.joins = plan_tasks(
-                        blueprint, self.step + 1, await self.with_joint_routes(done), self.joins, waiting
+                        blueprint, self.step + 1, (yield from self.with_joint_routes(done)), self.joins, waiting
                     )
                 if self._records or self.saver is not None or self.modes:
-                    await self._show(done, changes)
+                    yield from self._show(done, changes)
                 if self.breaks_after and not self.breaks_after.isdisjoint(node for node, _ in done):
-                    await self._paused([])
+                    yield from self._paused([])
                     break
         except GraphDrained as drained:
             if self.nested:
                 raise
-            return await self._stopped(drained)
+            return (yield from self._stopped(drained))
         except ParentCommand as jump:
             if self.nested:
                 raise
@@ -152,7 +154,7 @@ class Run(Keeping, Routing):
                 hint="Command(graph=Command.PARENT) is for a graph that a node of another one is or calls.",
             ) from None
         finally:
-            await self._close()
+            yield from self._close()
         if not interrupts:
             return self._output()
         if self.nested:
