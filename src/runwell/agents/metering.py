@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runwell.agents.limits import LIMITS, Budget
 from runwell.errors import BudgetExceeded, InvalidInput
 
 __all__ = ["Meter"]
+
+AMOUNTS = ("model_calls", "tool_calls", "tokens", "cost")
+"""What is counted."""
+
+
+_counting = threading.Lock()
+"""Held while amounts are looked at and added. One for all: a lock for each run would take more room than its amounts,
+and none is held for longer than some additions."""
+
+
+def _forked() -> None:
+    """A forked child may have the lock as another thread of the parent held it."""
+    global _counting
+    _counting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Meter:
@@ -20,8 +39,9 @@ class Meter:
     """
 
     # A run has a meter with its budget, each task of it a part without one: what the task adds is saved with its
-    # result. A child's meter hangs on the part of the task that called it.
-    __slots__ = ("_counted", "budget", "inside", "limited", "lock", "name", "parent", "priced", "timed", "used")
+    # result. A child's meter hangs on the part of the task that called it. The amounts are attributes and not a dict,
+    # which would take three times the room.
+    __slots__ = ("budget", "inside", "name", "parent", "priced", "timed", "began", *AMOUNTS)
 
     def __init__(
         self,
@@ -36,22 +56,44 @@ class Meter:
         self.budget = budget
         self.parent = parent
         self.name = name
-        self.used: dict[str, Any] = dict(used or ())
-        self.lock: Any = threading.Lock() if parent is None else parent.lock
-        around = () if parent is None else parent.limited
-        self.limited: tuple[Meter, ...] = around if budget is None else (self, *around)
-        """The meters with a budget, from the innermost out."""
-        self._counted = tuple((each.used, kind, most) for each in self.limited for kind, most in each.budget._counted)  # type: ignore[union-attr]
-        """What a model call is refused by: how much of a kind has been used, and the most that may be."""
-        self.timed: bool = any(each.budget and each.budget.seconds is not None for each in self.limited)
+        self.model_calls = 0
+        self.tool_calls = 0
+        self.tokens = 0
+        self.cost = 0.0
+        self.began: float | None = None
+        self.timed: bool = False if parent is None else parent.timed
         """Whether a limit of time bounds it."""
-        self.priced: bool = (parent is not None and parent.priced) or bool(budget and (budget.cost or budget.prices))
+        self.priced: bool = False if parent is None else parent.priced
+        if budget is not None:
+            self.timed = self.timed or budget.seconds is not None
+            self.priced = self.priced or bool(budget.cost or budget.prices)
         self.inside: dict[str, Any] | None = None
-        if parent is not None and used and not told:
-            with self.lock:
-                for kind, amount in used.items():
-                    if kind != "began":
-                        parent._add(kind, amount)
+        if used:
+            for kind in (*AMOUNTS, "began"):
+                if kind in used:
+                    setattr(self, kind, used[kind])
+            if parent is not None and not told:
+                with _counting:
+                    for kind in AMOUNTS:
+                        if kind in used:
+                            parent._add(kind, used[kind])
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """What the run or the task used itself, and when it began if that counts."""
+        used = {kind: amount for kind in AMOUNTS if (amount := getattr(self, kind))}
+        if self.began is not None:
+            used["began"] = self.began
+        return used
+
+    @property
+    def limited(self) -> Iterator[Meter]:
+        """The meters with a budget, from the innermost out."""
+        each: Meter | None = self
+        while each is not None:
+            if each.budget is not None:
+                yield each
+            each = each.parent
 
     # -- for programs
 
@@ -67,8 +109,8 @@ class Meter:
     def spent(self) -> dict[str, float]:
         """What the run has used: `model_calls`, `tool_calls`, `tokens`; where they are limited `cost` and `seconds`."""
         run = self.run
-        with self.lock:
-            used = dict(run.used)
+        with _counting:
+            used = run.used
         began = used.pop("began", None)
         if began is not None:
             import time
@@ -94,12 +136,7 @@ class Meter:
 
     def part(self, used: Mapping[str, Any] | None = None) -> Meter:
         """What one task uses. `used` is what it had before it goes on, which this run knows of."""
-        part = Meter.__new__(Meter)
-        part.budget, part.parent, part.name, part.used = None, self, self.name, {} if used is None else dict(used)
-        part.inside = None
-        part.lock, part.limited, part.priced, part.timed = self.lock, self.limited, self.priced, self.timed
-        part._counted = self._counted
-        return part
+        return Meter(None, self, used, self.name, told=True)
 
     def run_inside(self, used: Mapping[str, Any] | None) -> Meter:
         """What a run uses that the task calls and that has no budget; `used` before it goes on."""
@@ -107,7 +144,7 @@ class Meter:
 
     def kept_inside(self, used: Mapping[str, Any]) -> None:
         """A run that the task called is left, and keeps so much itself: it says so if the task calls it again."""
-        with self.lock:
+        with _counting:
             inside = self.inside = {} if self.inside is None else self.inside
             for kind, amount in used.items():
                 if kind != "began":
@@ -115,31 +152,35 @@ class Meter:
 
     def split(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is to be kept of a task that has not ended: what it used itself, and what runs did that it called."""
-        with self.lock:
+        with _counting:
             inside = dict(self.inside or ())
             return {kind: amount - inside.get(kind, 0) for kind, amount in self.used.items() if kind != "began"}, inside
 
     def begin(self, now: float) -> None:
         """The run's time counts from here, unless it began earlier."""
         run = self.run
-        if run.budget is not None and run.budget.seconds is not None and "began" not in run.used:
-            self.used["began"] = run.used["began"] = now
+        if run.budget is not None and run.budget.seconds is not None and run.began is None:
+            self.began = run.began = now
 
     def reached(self, now: float | None = None) -> BudgetExceeded | None:
         """The limit that forbids one more model call: this run's, or that of one around it."""
-        for used, kind, most in self._counted:
-            if used.get(kind, 0) >= most:
-                break
-        else:
-            if now is None or not self.timed:
-                return None
-        for each in self.limited:
-            assert each.budget is not None
-            over = each.budget.reached(each.used, now, each.name)
-            if over is not None:
-                over.owner = each
-                return over
+        each: Meter | None = self
+        while each is not None:
+            budget = each.budget
+            if budget is not None:
+                for kind, most in budget._counted:
+                    if getattr(each, kind) >= most:
+                        return each._over(budget, now)
+                if now is not None and budget.seconds is not None and (over := each._over(budget, now)) is not None:
+                    return over
+            each = each.parent
         return None
+
+    def _over(self, budget: Budget, now: float | None) -> BudgetExceeded | None:
+        over = budget.reached(self.used, now, self.name)
+        if over is not None:
+            over.owner = self
+        return over
 
     def bounds(self, over: BudgetExceeded) -> bool:
         """Whether the limit that was reached is this run's or that of one around it, and not of one inside."""
@@ -149,7 +190,7 @@ class Meter:
         """A call of a model: counted, or refused because of a limit."""
         if self.priced:
             self._require_price(model)
-        with self.lock:
+        with _counting:
             over = self.reached()
             if over is not None:
                 raise over
@@ -165,7 +206,7 @@ class Meter:
 
             cost = price_of(usage, *_named(model), self._prices(), host=_host(model))
         tokens = usage.get("total_tokens") or 0
-        with self.lock:
+        with _counting:
             if tokens:
                 self._add("tokens", tokens)
             if cost:
@@ -173,17 +214,17 @@ class Meter:
 
     def failed(self) -> None:
         """It gave no answer."""
-        with self.lock:
+        with _counting:
             self._add("model_calls", -1)
 
     def take_tool_calls(self, wanted: int) -> tuple[int, int | None]:
         """How many of so many calls may run, which are counted, and the limit if it is not all of them."""
-        with self.lock:
+        with _counting:
             allowed, limit = wanted, None
             for each in self.limited:
                 most = each.budget.tool_calls if each.budget is not None else None
-                if most is not None and most - each.used.get("tool_calls", 0) < allowed:
-                    allowed, limit = max(0, most - each.used.get("tool_calls", 0)), most
+                if most is not None and most - each.tool_calls < allowed:
+                    allowed, limit = max(0, most - each.tool_calls), most
             if allowed:
                 self._add("tool_calls", allowed)
         return allowed, limit
@@ -191,7 +232,7 @@ class Meter:
     def _add(self, kind: str, amount: float) -> None:
         each: Meter | None = self
         while each is not None:
-            each.used[kind] = each.used.get(kind, 0) + amount
+            setattr(each, kind, getattr(each, kind) + amount)
             each = each.parent
 
     def _prices(self) -> dict[str, Any]:

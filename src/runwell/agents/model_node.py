@@ -276,7 +276,7 @@ def _asking(turn: _Turn, request: ModelRequest) -> Asking:
         for guard in setup.guards:
             model = guard.guard_model(model, request)
         called = callee(model)
-    return Call(called, messages), request.model, model, turn.meter.used.get("model_calls", 0)
+    return Call(called, messages), request.model, model, turn.meter.model_calls
 
 
 def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> ModelResponse[Any]:
@@ -285,7 +285,7 @@ def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> 
         raise InvalidUpdateError(
             f"The model {asked!r:.100} returned {reply!r:.200}, not an AIMessage.", hint="Use a chat model."
         )
-    if meter.used.get("model_calls", 0) == counted:  # answered from a cache, or by a model that does not count
+    if meter.model_calls == counted:  # answered from a cache, or by a model that does not count
         meter.before(asked)
         meter.after(asked, None if getattr(asked, "cache", None) else reply.usage_metadata)
     if setup.guards and hasattr(bound, "update"):

@@ -322,9 +322,9 @@ class Run(Keeping, Routing):
             await self._not_done(planned, scope, error)
             raise
         budget = scope.runtime.budget
-        if budget is not self.base.budget and self.saver is not None and budget.used:
+        if budget is not self.base.budget and self.saver is not None and (used := budget.used):
             self.applied = None  # worked out without what comes now
-            writes.append((SPENT if self.graph.counts else USED, dict(budget.used)))
+            writes.append((SPENT if self.graph.counts else USED, used))
         if not alone and self.saver is not None:
             await self._keep_done(scope, writes)
         if self.modes:
