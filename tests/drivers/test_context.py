@@ -110,6 +110,63 @@ def test_what_a_hook_sets_is_seen_inside(driver, colour):
     assert driver.run(flow()) == ("hook", "hook", "hook")
 
 
+async def aset(value):
+    VAR.set(value)
+
+
+SETS = {
+    "plain": callee(lambda value: VAR.set(value)),
+    "async": callee(aset),
+    "cheap": callee(cheap(lambda value: VAR.set(value))),
+    "given": callee(lambda value: aset(value)),
+}
+
+
+@pytest.mark.parametrize("timeout", [None, 20])
+@pytest.mark.parametrize("form", SETS)
+def test_what_user_code_sets_is_seen_by_what_comes_later(driver, form, timeout):
+    async def failing(value):
+        VAR.set(value)
+        raise ValueError("bad")
+
+    async def flow():
+        await Call(SETS[form], "first", timeout=timeout)
+        seen = [VAR.get(), await Call(FORMS["plain"]), await Call(FORMS["async"])]
+        for fails in (callee(failing), callee(lambda value: failing(value))):
+            with pytest.raises(ValueError, match="bad"):
+                await Call(fails, f"{len(seen)}", timeout=timeout)
+            seen.append(VAR.get())
+        return seen
+
+    assert driver.run(flow()) == ["first"] * 3 + ["3", "4"]
+    assert VAR.get() == "caller"
+
+
+@pytest.mark.parametrize("form", SETS)
+@pytest.mark.parametrize("colour", ["plain", "async"])
+def test_what_is_set_inside_is_seen_by_the_hook_and_after_it(driver, colour, form):
+    seen = []
+
+    def plain(request, handler):
+        handler(request)
+        seen.append(VAR.get())
+
+    async def coloured(request, handler):
+        await handler(request)
+        seen.append(VAR.get())
+
+    async def flow():
+        await CallHook(callee(plain if colour == "plain" else coloured), "inside", lambda r: call(SETS[form], r))
+        seen.append(VAR.get())
+
+    driver.run(flow())
+    assert seen == ["inside", "inside"]
+
+
+async def call(target, *args):
+    return await Call(target, *args)
+
+
 async def chatty():
     """A run that sets its variable and tells, chunk by chunk, what it sees."""
     VAR.set("run")

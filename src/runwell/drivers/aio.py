@@ -17,6 +17,7 @@ from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CLEAN_UP_S, CancelGroup
+from runwell.drivers.carried import carry_back
 from runwell.drivers.colour import RETOLD, in_place, is_coroutine, told_apart
 from runwell.drivers.deadline import Deadline
 from runwell.drivers.driven import Driven
@@ -36,7 +37,7 @@ _log = logging.getLogger("runwell.drivers")
 
 
 async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False) -> T:
-    """Run a plain function in a worker thread, under a copy of the context.
+    """Run a plain function in a worker thread, under a copy of the context, and take over what it sets there.
 
     Cancelling abandons the thread; async work that it waits for is cancelled too, and has time for its clean-up, as a
     save of a run inside has for its end. With `shield` it waits for the end of all instead, and is cancelled then.
@@ -76,6 +77,7 @@ async def in_worker(function: Callable[..., T], *args: Any, shield: bool = False
         raise
     finally:
         group.detach()
+    carry_back(context)
     if outcome.error is None and is_coroutine(outcome.value):
         return await (_shielded(attempt(given, outcome.value)) if shield else given(outcome.value))
     return outcome.unwrap()

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.cancel import CANCEL, CLEAN_UP_S, FLOOR, portal_depth
+from runwell.drivers.carried import carry_back
 from runwell.drivers.colour import timed_out, told_apart
 from runwell.effects import Callee, Outcome
 from runwell.errors import RunCancelled, RunningLoop
@@ -85,6 +86,7 @@ class LoopBridge:
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, shield: bool = False) -> Any:
         """Run `function(*args)` on the loop under a copy of the caller's context; its result, or its exception.
 
+        What it sets in that context is set for the caller then.
         With `shield` nothing cancels it.
         """
         return self._serve(lambda box: attempt(function, *args), None, shield)
@@ -96,8 +98,11 @@ class LoopBridge:
         def work(box: SimpleQueue[Any]) -> Coroutine[Any, Any, Outcome[Any]]:
             async def handler(request: Any) -> Any:
                 served: asyncio.Future[Outcome[Any]] = loop.create_future()
-                box.put((request, served, copy_context()))
-                return (await served).unwrap()
+                context = copy_context()
+                box.put((request, served, context))
+                outcome = await served
+                carry_back(context)
+                return outcome.unwrap()
 
             return attempt(hook, request, handler)
 
@@ -137,6 +142,7 @@ class LoopBridge:
             if group is not None:
                 group.discard(state)
         assert state.outcome is not None
+        carry_back(context)
         error = state.outcome.error
         if error is None:
             return state.outcome.value

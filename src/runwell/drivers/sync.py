@@ -14,6 +14,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth, run_context
+from runwell.drivers.carried import carry_back
 from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
 from runwell.drivers.threads import fan_out, spawn
 from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
@@ -188,6 +189,7 @@ class SyncDriver:
             group.abandon()
             group.settle()  # async work inside ends before who called goes on
             raise timed_out(callee, deadline)
+        carry_back(context)
         return outcome.unwrap()
 
     def _hook(self, effect: CallHook[Any]) -> Any:
