@@ -21,7 +21,7 @@ from runwell.errors import (
     ParentCommand,
     Signal,
 )
-from runwell.graph.calls import closed, ended_by, settled
+from runwell.graph.calls import closed, ended_by
 from runwell.graph.guard import guarded
 from runwell.graph.in_place import Watch
 from runwell.graph.interrupts import EDITED
@@ -48,6 +48,7 @@ from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
     from runwell.graph.compiled import CompiledStateGraph
+    from runwell.observe.run import Run as Observed
 
 __all__ = ["Run", "Task"]
 
@@ -300,25 +301,29 @@ class Run(Keeping, Routing):
         node = self.graph.nodes_and_start[planned.node]
         scope = self._scope(planned, node)
         CURRENT_TASK.set(scope)
+        observed: Observed | None = None
         try:
-            if self.watched:
-                writes = await self._observed(node, planned, scope.runtime, scope)
-            else:  # `settled`, written out: a coroutine less in every step
-                try:
-                    if node.bare:
-                        scope.values = self.values if not self.graph.managed else self.managed(self.values)
-                        writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
-                    elif node.guarded:
-                        writes = await guarded(self, node, planned, scope.runtime, scope)
-                    else:
-                        writes = await self.attempt(node, planned, scope.runtime, scope)
-                    if scope.calls is not None or scope.pause is not None:
-                        await closed(scope)
-                except BaseException as error:
-                    if scope.calls is not None:
-                        await ended_by(scope.calls, error)
-                    raise
+            try:  # `settled`, written out: a coroutine less in every step
+                if self.watched:
+                    observed = self._observed(node, planned)
+                if node.bare:
+                    scope.values = self.values if not self.graph.managed else self.managed(self.values)
+                    writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
+                elif node.guarded:
+                    writes = await guarded(self, node, planned, scope.runtime, scope)
+                else:
+                    writes = await self.attempt(node, planned, scope.runtime, scope)
+                if scope.calls is not None or scope.pause is not None:
+                    await closed(scope)
+            except BaseException as error:
+                if scope.calls is not None:
+                    await ended_by(scope.calls, error)
+                raise
+            if observed is not None:
+                self._seen_to_end(node, writes, observed)
         except BaseException as error:
+            if observed is not None:
+                observed.leave(error)
             await self._not_done(planned, scope, error)
             raise
         budget = scope.runtime.budget
@@ -400,24 +405,23 @@ class Run(Keeping, Routing):
             self.watch.check((name,), self.values, {}, self.graph.untracked)
         return True
 
-    async def _observed(self, node: Node, planned: PlannedTask, runtime: Runtime[Any], scope: Task) -> list[Write]:
-        """Run a node as a run of its own, for those who watch."""
-        run_node = self.attempt if not node.guarded else partial(guarded, self)
+    def _observed(self, node: Node, planned: PlannedTask) -> Observed | None:
+        """A node's run of its own, entered, for those who watch."""
         config: Any = {"metadata": node.metadata} if node.metadata else None
         given = planned.arg if planned.sent else self.graph.watched_of(self.values)
-        around = CURRENT.get()
         observed = open_run("node", node.name, given, config)
-        if observed is None:
-            return await settled(scope, run_node(node, planned, runtime, scope))
-        with observed:
-            writes = await settled(scope, run_node(node, planned, runtime, scope))
-            update = self.graph.update_of(writes)
-            if observed.context.wants_chunks and update is not None:
-                observed.token(update)
-            observed.end(update)
+        return observed if observed is None else observed.__enter__()
+
+    def _seen_to_end(self, node: Node, writes: list[Write], observed: Observed) -> None:
+        """Tell what a node gave, and leave its run."""
+        update = self.graph.update_of(writes)
+        if observed.context.wants_chunks and update is not None:
+            observed.token(update)
+        observed.end(update)
+        observed.leave()
+        around = CURRENT.get()
         if around is not None and around.wants_chunks and update is not None:
             tell(around, Chunk(around, {node.name: update}))  # the graph's own piece
-        return writes
 
     async def _tell(self, node: Node, scope: TaskScope, writes: list[Write]) -> None:
         """Stream what a task gave."""

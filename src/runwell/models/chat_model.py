@@ -419,10 +419,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
             own = {"tags": self.tags, "metadata": self.metadata, "callbacks": self.callbacks}
             config = merge_configs({key: value for key, value in own.items() if value}, config)
-        run = open_run("chat_model", self, messages, config)
-        if run is not None and run.watched:
-            run.serialized = self._described
-        return run
+        return open_run("chat_model", self, messages, config, serialized=self._described)
 
     def _described(self) -> dict[str, Any]:
         return {"name": self.get_name(), "provider": self._llm_type, "kwargs": self._identifying_params}

@@ -9,7 +9,7 @@ from _random import Random  # what `random` is made of, without the rest of it
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from contextvars import copy_context as _copy_context
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 from uuid import UUID, SafeUUID
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ UNSET: Final = _Unset()
 
 def new_run_id() -> UUID:
     """A random identifier for a run."""
-    number = _bits(128) & _NOT_VERSION | _VERSION_4
+    return _uuid_of(_bits(128) & _NOT_VERSION | _VERSION_4)
+
+
+def _uuid_of(number: int) -> UUID:
     made = object.__new__(UUID)  # as `UUID(int=number)`, without its checks: they cost more than a run's events
     _set(made, "int", number)
     _set(made, "is_safe", _UNKNOWN)
@@ -78,7 +81,7 @@ class BoundCallbacks(list["Handler"]):
 
 
 class RunContext:
-    """What nested calls inherit, and which run they belong to.
+    """What nested calls inherit, and which run they belong to. `run_id` is None in one that only carries config.
 
     `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
     `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
@@ -91,6 +94,7 @@ class RunContext:
     """
 
     __slots__ = (
+        "_id",
         "about",
         "configurable",
         "delegates",
@@ -104,7 +108,6 @@ class RunContext:
         "owner",
         "parent",
         "recursion_limit",
-        "run_id",
         "started",
         "tags",
         "wants_chunks",
@@ -126,7 +129,8 @@ class RunContext:
         recursion_limit: int = DEFAULT_RECURSION_LIMIT,
         home: Run | None = None,
     ) -> None:
-        self.run_id = run_id
+        self._id: UUID | int | None = run_id
+        """The run's id, or its number: few ask for the id of every run, so it is made when somebody does."""
         self.parent = parent
         self.name = name
         self.kind = kind
@@ -152,9 +156,9 @@ class RunContext:
         """The context of a run in this one that inherits everything."""
         child = object.__new__(RunContext)
         handlers = child.handlers = self.handlers
-        child.run_id = new_run_id() if handlers else None
+        child._id = _bits(128) & _NOT_VERSION | _VERSION_4 if handlers else None
         parent: RunContext | None = self
-        while parent is not None and parent.run_id is None:  # one that only carries config has no id to be a parent
+        while parent is not None and parent._id is None:  # one that only carries config has no id to be a parent
             parent = parent.parent
         child.parent = parent
         child.name = name
@@ -173,6 +177,20 @@ class RunContext:
         return child
 
     @property
+    def run_id(self) -> UUID | None:
+        """The id of this run; None in a context that is no run."""
+        made = self._id
+        if type(made) is int:
+            made = self._id = _uuid_of(made)
+        return cast("UUID | None", made)
+
+    @property
+    def number(self) -> int | None:
+        """`run_id.int`."""
+        made = self._id
+        return made if made is None or type(made) is int else cast("UUID", made).int
+
+    @property
     def parent_id(self) -> UUID | None:
         """The id of the run around this one; None at the top."""
         return self.parent.run_id if self.parent is not None else None
@@ -183,8 +201,9 @@ class RunContext:
         ids: list[UUID] = []
         above = self.parent
         while above is not None:
-            if above.run_id is not None:
-                ids.append(above.run_id)
+            run_id = above.run_id
+            if run_id is not None:
+                ids.append(run_id)
             above = above.parent
         ids.reverse()
         return ids

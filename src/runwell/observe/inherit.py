@@ -97,7 +97,7 @@ def add_handlers(first: tuple[Any, ...], more: Any) -> tuple[Any, ...]:
 
 def _bound_run(callbacks: Any) -> RunContext | None:
     run = callbacks.run if isinstance(callbacks, BoundCallbacks) else None
-    return run if run is not None and run.run_id is not None else None
+    return run if run is not None and run._id is not None else None
 
 
 def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, kind: str, name: str) -> RunContext:
@@ -152,6 +152,6 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
 
 def _watched(parent: RunContext | None) -> RunContext | None:
     """The nearest context that is a run: one that only carries config has no id to be a parent."""
-    while parent is not None and parent.run_id is None:
+    while parent is not None and parent._id is None:
         parent = parent.parent
     return parent

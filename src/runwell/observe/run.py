@@ -52,10 +52,13 @@ def open_run(
     is entered.
     """
     parent = CURRENT.get()
-    if not config and (parent is None or not parent.handlers):
+    if config:
+        name = component if type(component) is str else component.get_name()
+        context = child_context(parent, config, kind, name)
+    elif parent is None or not parent.handlers:
         return None
-    name = component if type(component) is str else component.get_name()
-    context = child_context(parent, config, kind, name) if config or parent is None else parent.inside(kind, name)
+    else:
+        context = parent.inside(kind, component if type(component) is str else component.get_name())
     context.about = id(component)
     return Run(context, inputs, serialized)
 
@@ -108,11 +111,18 @@ class Run:
         home = context.home
         if home is not None and home is not self and home.loop is _running_loop():
             context.holds_loop = True
-        self.start()
-        self._token = CURRENT.set(self.context)
+        if context.handlers:  # `start`, written out
+            event = RunStarted(context, self.inputs, self.serialized)
+            context.started = event.time
+            tell(context, event)
+        self._token = CURRENT.set(context)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.leave(error)
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """`__exit__`, for code that enters and leaves by hand."""
         token, self._token = self._token, None
         if token is not None:
             CURRENT.reset(token)
@@ -138,8 +148,9 @@ class Run:
         """It ended well; gives `outputs` back."""
         if not self._ended:
             self._ended = True
-            if self.context.handlers:
-                tell(self.context, RunEnded(self.context, outputs, inputs if inputs is not None else self.inputs))
+            context = self.context
+            if context.handlers:
+                tell(context, RunEnded(context, outputs, inputs if inputs is not None else self.inputs))
         return outputs
 
     def fail(self, error: BaseException) -> None:
@@ -413,7 +424,7 @@ def observing(*handlers: Any) -> Iterator[None]:
     inherited = parent.handlers if parent is not None else ()
     scope = child_context(parent, {"callbacks": list(handlers)}, "scope", "")
     scope.handlers = add_handlers(inherited, list(handlers))
-    scope.run_id = None  # not a run itself: what runs inside belongs to the run around it, if any
+    scope._id = None  # not a run itself: what runs inside belongs to the run around it, if any
     token = CURRENT.set(scope)
     try:
         yield
@@ -456,6 +467,6 @@ def _current(config: Mapping[str, Any] | None) -> RunContext | None:
     run = CURRENT.get()
     if run is None and config:
         run = getattr(config.get("callbacks"), "run", None)
-    while run is not None and run.run_id is None:  # only carries config: what happens in it belongs to the run around
+    while run is not None and run._id is None:  # only carries config: what happens in it belongs to the run around
         run = run.parent
     return run
