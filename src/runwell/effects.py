@@ -20,6 +20,7 @@ __all__ = [
     "Effect",
     "Emit",
     "Flow",
+    "Later",
     "Now",
     "Outcome",
     "RunTasks",
@@ -63,21 +64,37 @@ class Outcome(Generic[T]):
         return f"Outcome(error={self.error!r})" if self.error is not None else f"Outcome({self.value!r})"
 
 
+class Later(Generic[T]):
+    """In place of a result that may take long to come by: `work()`, in a thread, gives it. Nothing is done yet."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work = work
+
+
 class Callee(Generic[T]):
     """A user's callable with its colour worked out once.
 
     At least one of `sync` and `aio` is set. `cheap` says the sync form never blocks, so an event loop may
-    run it in place instead of in a worker thread.
+    run it in place instead of in a worker thread. `now` is what it asks before a thread: gives what `sync` would, or
+    `Later` where that may take long.
     """
 
-    __slots__ = ("aio", "cheap", "sync")
+    __slots__ = ("aio", "cheap", "now", "sync")
 
     def __init__(
-        self, sync: Callable[..., T] | None, aio: Callable[..., Awaitable[T]] | None, *, cheap: bool = False
+        self,
+        sync: Callable[..., T] | None,
+        aio: Callable[..., Awaitable[T]] | None,
+        *,
+        cheap: bool = False,
+        now: Callable[..., T | Later[T]] | None = None,
     ) -> None:
         self.sync = sync
         self.aio = aio
         self.cheap = cheap
+        self.now = now
 
     def __str__(self) -> str:
         called = self.sync or self.aio

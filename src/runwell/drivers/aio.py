@@ -26,7 +26,7 @@ from runwell.drivers.outlast import outlast
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, given
 from runwell.drivers.threads import spawn
-from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Later, Now, Outcome, RunTasks, Sleep
 from runwell.errors import RunCancelled
 
 __all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async", "running"]
@@ -144,6 +144,9 @@ class AsyncDriver(Hosted):
 
     def _call(self, effect: Call[Any]) -> Any:
         callee = effect.callee
+        if callee.now is not None and effect.timeout is None:
+            found = callee.now(*effect.args)
+            return in_worker(found.work, shield=effect.shield) if type(found) is Later else found
         if effect.timeout is not None or effect.shield:
             if callee.cheap and callee.aio is None and effect.timeout is None:  # nothing can cancel what never waits
                 result = in_place(callee.sync, *effect.args)  # type: ignore[arg-type]

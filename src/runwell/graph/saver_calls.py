@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from runwell.drivers.colour import is_async
-from runwell.effects import Call, Callee, Sleep
+from runwell.effects import Call, Callee, Later, Sleep
 from runwell.errors import InvalidConfig, ThreadBusy
 from runwell.ports.saver import Checkpoint, Commit, TaskRecord
 
@@ -108,7 +108,8 @@ class _Taking:
         self.gone = False
         self.release: Any = release
         sync: Any = None if take.sync is None else partial(self._plain, take.sync)
-        self.callee = Callee(sync, None if take.aio is None else partial(self._awaited, take.aio))
+        now = None if take.now is None else partial(self._now, take.now)
+        self.callee = Callee(sync, None if take.aio is None else partial(self._awaited, take.aio), now=now)
 
     def given_up(self) -> int | None:
         """The attempt to be let go by who does not wait any more, if there is one by now."""
@@ -120,6 +121,10 @@ class _Taking:
             return self.taken.pop()
         except IndexError:
             return None
+
+    def _now(self, take: Any, thread_id: str) -> Any:
+        attempt = take(thread_id)
+        return Later(partial(self._plain, lambda _: attempt.work(), thread_id)) if type(attempt) is Later else attempt
 
     def _plain(self, take: Any, thread_id: str) -> Any:
         attempt = take(thread_id)
@@ -143,6 +148,7 @@ def _with(called: Callee[Any], options: dict[str, Any]) -> Callee[Any]:
         None if called.sync is None else partial(called.sync, **options),
         None if called.aio is None else partial(called.aio, **options),
         cheap=called.cheap,
+        now=None if called.now is None else partial(called.now, **options),
     )
 
 
@@ -153,4 +159,6 @@ def _method(saver: Any, name: str) -> Callee[Any]:
     twin = getattr(saver, f"a{name}", None)
     if getattr(twin, "__off_loop__", False):  # the same in another thread: that the driver does by itself
         twin = None
-    return Callee(method, twin, cheap=bool(getattr(saver, "cheap", False)))
+    now = getattr(saver, "at_once", None) if twin is None else None
+    cheap = bool(getattr(saver, "cheap", False))
+    return Callee(method, twin, cheap=cheap, now=None if now is None or cheap else partial(now, method))

@@ -107,6 +107,10 @@ class CheckpointSaver(Protocol):
     A saver may also have `take(thread_id, *, hold_s, force) -> int` and `release(thread_id, attempt)`; it then heeds
     `Commit.fence`, and `save_task` takes `fence=`. Runwell's own have.
 
+    A saver of plain functions that seldom wait may have `at_once(method, *args, **kwargs)`, by which an event loop asks
+    for a call of one of its methods: it gives the result, or, with nothing done, `effects.Later(work)` where that may
+    take more than a moment; then `work()` is called in a thread. Without it every call goes to a thread.
+
     `types` is the graph's own allow-list (classes reachable from its schemas), added to the saver's.
     """
 

@@ -182,8 +182,11 @@ class ThreadKeeping(Rows):
             self._forget(thread)
         return gone
 
+    def _sweep_is_due(self) -> bool:
+        return self._ttl is not None and time.monotonic() - self._swept_at > min(60.0, self._ttl / 4)
+
     def _sweep_sometimes(self) -> None:
-        if self._ttl is not None and time.monotonic() - self._swept_at > min(60.0, self._ttl / 4):
+        if self._sweep_is_due():
             try:
                 self.sweep()
             except StorageError:  # what was to be saved is saved: that must not look like a failure

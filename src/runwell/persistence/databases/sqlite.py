@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeVar
 from weakref import finalize
 
+from runwell.effects import Later
 from runwell.errors import CheckpointCorrupt, InvalidConfig, StorageError
+from runwell.persistence.databases.pace import Pace
 from runwell.persistence.databases.text import half_character
 
 __all__ = ["Migrations", "SqliteFile", "too_new"]
@@ -20,6 +22,10 @@ T = TypeVar("T")
 
 BUSY_S = 30.0
 """How long a write waits for another process's. Chosen, not measured."""
+PAGES = 1000
+"""In its log, past which SQLite brings them into the file after a write. As it does by itself."""
+SMALL = 65_536
+"""Bytes that a write in place may have. Their pages take about 0.1 ms. Chosen."""
 
 Migrations = Sequence[Sequence[str]]
 """Append only: a released step is never changed, since files that have taken it exist. Each is one transaction."""
@@ -57,6 +63,11 @@ class SqliteFile:
         self._synchronous = synchronous
         self._lock = threading.RLock()
         self._depth = 0
+        self._pace = Pace()
+        self._hurried = False
+        """Whether the connection is set to wait for nothing: no other writer, no checkpoint of the log."""
+        self.in_place = False
+        """Whether what is done now is `at_once`, which does not wait."""
         self.owned = not isinstance(path_or_connection, sqlite3.Connection)
         self.connection: sqlite3.Connection | None = None
         if isinstance(path_or_connection, sqlite3.Connection):
@@ -127,6 +138,48 @@ class SqliteFile:
             except sqlite3.Error as error:
                 raise self.failed(error) from error
 
+    def at_once(self, work: Callable[[], T]) -> T | Later[T]:
+        """What `work` gives, a small write or two, or `Later` where that may take longer than handing it to a thread.
+
+        For event loops, which it holds up for tens of microseconds: it waits for no other writer and for no sync of the
+        disk. SQLite in WAL mode with synchronous=NORMAL syncs only to bring its log into the file, so that is left to
+        the writes that go to a thread. After one that was slow all the same the next ones go there. Some always do:
+        with "full", on a connection that was given, within a transaction, in a forked child's first.
+        """
+        connection = self.connection
+        if (
+            connection is None
+            or not self.owned
+            or self._synchronous != "normal"
+            or self._process != os.getpid()
+            or not self._lock.acquire(blocking=False)
+        ):
+            return Later(work)
+        try:
+            if self._depth or self.in_place or not self._pace.in_place():
+                return Later(work)
+            self._hurry(connection, True)
+            self.in_place = True
+            start = time.perf_counter()
+            try:
+                return work()
+            except NotAtOnce:
+                return Later(work)
+            except StorageError as error:
+                if not _busy(error.__cause__):
+                    raise
+                return Later(work)  # undone
+            finally:
+                self.in_place = False
+                self._pace.took(time.perf_counter() - start)
+        finally:
+            self._lock.release()
+
+    def allow(self, size: int) -> None:
+        """Before so many bytes are written. Too many for `at_once`: raises what that takes for `Later`."""
+        if self.in_place and size > SMALL:
+            raise NotAtOnce
+
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a statement gives, as plain tuples; inside a transaction, or alone."""
         with self._lock:
@@ -173,7 +226,7 @@ class SqliteFile:
                 hint="Commit or roll it back first; each save is a transaction of its own.",
             )
         try:
-            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
+            self._hurry(connection, False)
             _use_wal(connection)
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -191,7 +244,16 @@ class SqliteFile:
             _abandoned.append(connection)
             self.connection, self._process = self._open(), os.getpid()
             return self.connection
+        if self._hurried and not self.in_place:
+            self._hurry(connection, False)
         return connection
+
+    def _hurry(self, connection: sqlite3.Connection, hurried: bool) -> None:
+        """Set whether a write waits, for another writer and for the disk. It stays, as most that follow are alike."""
+        if hurried is not self._hurried or not hurried:
+            connection.execute(f"PRAGMA busy_timeout = {0 if hurried else int(BUSY_S * 1000)}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {0 if hurried else PAGES}")
+            self._hurried = hurried
 
     # -- migrations
 
@@ -231,7 +293,7 @@ class SqliteFile:
 
     def failed(self, error: sqlite3.Error) -> StorageError:
         """What SQLite reports, with the file and the next thing to do."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = _code(error)
         if code == sqlite3.SQLITE_NOTADB:
             return StorageError(
                 f"{self.path!r} is not an SQLite database. It was left as it is.",
@@ -242,7 +304,7 @@ class SqliteFile:
                 f"The SQLite file {self.path!r} is damaged: {error}.",
                 hint=f"Restore it from a backup, or save what is readable: sqlite3 {self.path} .recover",
             )
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if _busy(error):
             failed = StorageError(
                 f"{self.path!r} was locked by another writer for {BUSY_S:g} s. Nothing was saved.",
                 hint="Look for a process that keeps a transaction on the file open.",
@@ -264,6 +326,18 @@ class SqliteFile:
         if isinstance(error, sqlite3.ProgrammingError) and not self.owned:
             hints[code] = "Open the connection with sqlite3.connect(..., check_same_thread=False) and keep it open."
         return StorageError(f"{self.path!r}: {error}.", hint=hints.get(code))
+
+
+class NotAtOnce(Exception):
+    """What was begun by `at_once` is too much for it. It is undone."""
+
+
+def _code(error: BaseException | None) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _busy(error: BaseException | None) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def too_new(place: str, room: str, version: int, known: int) -> StorageError:
@@ -299,6 +373,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
             return
         except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
