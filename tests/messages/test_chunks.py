@@ -19,6 +19,8 @@ from runwell.messages import (
     merge_content,
     message_chunk_to_message,
 )
+from runwell.messages.chunk_log import ChunkLog
+from runwell.messages.message import with_id
 
 
 def call_chunk(name=None, args=None, id=None, index=None):
@@ -111,6 +113,31 @@ def test_reading_between_additions_changes_nothing(parts):
         assert total.content is not None and total.tool_calls is not None
         total = total + each
     assert total == one_by_one(parts)
+
+
+@given(st.lists(st.tuples(chunks | st.builds(AIMessageChunk, texts), st.booleans()), min_size=2, max_size=6))
+def test_looking_at_the_dicts_of_a_chunk_changes_nothing(parts):
+    expected = one_by_one([copy.copy(part) for part, _ in parts])
+    for part, looked_at in parts:
+        assert not looked_at or (part.additional_kwargs is not None and part.response_metadata is not None)
+    assert one_by_one([part for part, _ in parts]) == expected
+    assert parts[0][0] + [part for part, _ in parts[1:]] == expected
+    total = parts[0][0]
+    for part, looked_at in parts[1:]:
+        total = total + part
+        assert not looked_at or (total.additional_kwargs is not None and part.response_metadata is not None)
+    assert total == expected
+
+
+@given(st.lists(chunks, min_size=1, max_size=4), st.sampled_from([None, "z"]), st.booleans())
+def test_a_copy_under_another_id_is_as_the_first_and_apart_from_it(parts, key, read):
+    total = one_by_one(parts)
+    assert not read or total.content is not None
+    before = copy.deepcopy(total)
+    twin = with_id(total, "another")
+    assert twin == before.model_copy(update={"id": "another"}) and total == before
+    twin.name, twin.content = key, "said anew"
+    assert total == before and twin + AIMessageChunk("!") == twin.model_copy(update={"content": "said anew!"})
 
 
 @given(st.lists(chunks, min_size=2, max_size=5), chunks)
@@ -353,7 +380,52 @@ def test_what_a_reader_does_to_a_sum_does_not_reach_the_chunk():
     assert first.additional_kwargs == {"k": 1} and first.response_metadata == {"m": 1}
 
 
-class Raced(list):
+@pytest.mark.parametrize("field", ["additional_kwargs", "response_metadata"])
+@pytest.mark.parametrize("make", [lambda: AIMessageChunk("a"), lambda: AIMessageChunk("a", id="i", name="bot")])
+def test_what_is_put_in_a_dict_of_a_chunk_is_seen_later_but_not_in_a_sum_made_before(make, field):
+    chunk = make()
+    before = chunk + AIMessageChunk("b")
+    getattr(chunk, field)["k"] = 1
+    assert getattr(chunk, field) == {"k": 1} and getattr(copy.copy(chunk), field) == {"k": 1}
+    assert getattr(chunk.to_message(), field) == {"k": 1}
+    assert getattr(chunk + AIMessageChunk("b"), field) == getattr(AIMessageChunk("b") + chunk, field) == {"k": 1}
+    assert getattr(before, field) == {}
+    chunk.id = "j"
+    assert chunk.id == "j" and getattr(chunk, field) == {"k": 1}
+
+
+def test_a_dict_given_to_a_chunk_is_the_one_it_has():
+    given_dict: dict = {}
+    chunk = AIMessageChunk("a", additional_kwargs=given_dict)
+    given_dict["k"] = 1
+    assert chunk.additional_kwargs is given_dict and (chunk + AIMessageChunk("b")).additional_kwargs == {"k": 1}
+
+
+def test_threads_that_look_at_a_dict_at_the_same_moment_get_one_dict():
+    for _ in range(50):
+        chunk, barrier, seen = AIMessageChunk("a"), threading.Barrier(4), []
+
+        def look(chunk=chunk, barrier=barrier, seen=seen):
+            barrier.wait()
+            seen.append(chunk.additional_kwargs)
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert all(each is chunk.additional_kwargs for each in seen)
+
+
+def test_a_list_of_blocks_read_from_a_sum_stays_that_list_though_more_is_added():
+    total = AIMessageChunk([{"type": "text", "text": "a"}]) + AIMessageChunk([{"type": "text", "text": "b"}])
+    total.content.append({"type": "text", "text": "c"})
+    later = total + AIMessageChunk("d")
+    assert later.content[-2:] == [{"type": "text", "text": "c"}, "d"]
+    assert [block["text"] for block in total.content] == ["a", "b", "c"]
+
+
+class Raced(ChunkLog):
     """A list to which another thread adds just before we do."""
 
     raced = False
@@ -380,7 +452,7 @@ def test_a_sum_that_another_thread_grew_at_the_same_moment_is_copied(fragments):
     total = AIMessageChunk("a", tool_call_chunks=[call_chunk("f", "a", "i", 0)]) + AIMessageChunk(
         "b", tool_call_chunks=[call_chunk(None, "b", None, 0)]
     )
-    total._texts, total._calls = Raced(total._texts), (Raced(total._calls[0]), *total._calls[1:])
+    total._log = Raced.of(list(total._log))
     grown = total + piece("c") + piece("d")
     assert grown.content == "abcd"
     assert grown.tool_call_chunks[0]["args"] == "ab" + "c" * fragments + "d" * fragments

@@ -22,16 +22,18 @@ __all__ = [
     "CallFold",
     "Fragment",
     "InvalidToolCall",
+    "Several",
     "ToolCall",
     "ToolCallChunk",
     "calls_as_written",
     "checked_calls",
     "checked_fragment",
     "checked_invalid_calls",
-    "chunk_of",
+    "chunks_in",
     "depth_of",
     "ensure_call_ids",
     "fragment_of",
+    "fragments_in",
     "in_written_order",
     "invalid_tool_call",
     "json_text",
@@ -384,8 +386,25 @@ def chunk_of(fragment: Fragment) -> ToolCallChunk:
     return {"name": name, "args": args, "id": call_id, "index": index, "type": "tool_call_chunk"}
 
 
+def chunks_in(entry: Any) -> list[ToolCallChunk]:
+    """The fragments in what one chunk says, as they were given."""
+    return [chunk_of(fragment) for fragment in fragments_in(entry)]
+
+
+def fragments_in(entry: Any) -> tuple[Fragment, ...]:
+    """The fragments in what one chunk says."""
+    return (entry,) if type(entry) is tuple else entry[1:] if type(entry) is Several else ()
+
+
+class Several(tuple[Any, ...]):
+    """What one chunk says in an entry of a `ChunkLog` when that is neither a content alone nor one fragment: the
+    content, then fragments."""
+
+    __slots__ = ()
+
+
 class CallFold:
-    """The calls that a list of fragments amounts to, worked out when asked and shared by the sums over the list.
+    """The calls that the fragments in a `ChunkLog` amount to, worked out when asked and shared by the sums over it.
 
     An index names its call. Without one an id does; without either a fragment that has a name starts a call, and
     any other continues the call touched last. A provider that gives several calls the same index, each with an id and a
@@ -393,7 +412,7 @@ class CallFold:
     Safe from several threads.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_calls", "_done", "_last", "_lock", "_parsed")
+    __slots__ = ("_by_id", "_by_index", "_calls", "_done", "_last", "_lock", "_only", "_parsed", "_silent")
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
@@ -402,37 +421,60 @@ class CallFold:
 
     def _restart(self) -> None:
         self._calls: list[_Growing] = []
-        self._by_index: dict[Any, _Growing] = {}
         self._by_id: dict[str, _Growing] = {}
+        self._by_index: dict[Any, _Growing] = {}
         self._last: _Growing | None = None
         self._done = 0
+        self._silent = 0  # of the entries done, those without a call
+        self._only: tuple[Any, ...] | None = None  # the last entry with one
 
-    def chunks(self, fragments: list[Fragment], length: int) -> list[ToolCallChunk]:
-        """One chunk per call of the first `length` fragments, in the order the calls began."""
+    def chunks(self, entries: list[Any], length: int) -> list[ToolCallChunk]:
+        """One chunk per call of the first `length` entries, in the order the calls began."""
         with self._lock:
             if self._done > length:  # an earlier sum is read after a later one
                 self._restart()
-            self._take(fragments[self._done : length])
+            self._take(entries[self._done : length])
+            if self._done - self._silent == 1 and self._only is not None:
+                return chunks_in(self._only)  # the fragments of one chunk alone stay as they were given
             return [call.chunk() for call in self._calls]
 
-    def parsed(self, fragments: list[Fragment], length: int) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-        """The whole and the broken calls of the first `length` fragments."""
+    def parsed(self, entries: list[Any], length: int) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+        """The whole and the broken calls of the first `length` entries."""
         known = self._parsed
         if known is None or known[0] != length:
-            known = self._parsed = (length, *parse_calls(self.chunks(fragments, length)))
+            known = self._parsed = (length, *parse_calls(self.chunks(entries, length)))
         return known[1:]
 
-    def _take(self, fragments: list[Fragment]) -> None:
+    def _take(self, entries: list[Any]) -> None:
         last = self._last
         at, add = (last.index, last.pieces.append) if last is not None else (None, None)
-        for index, call_id, name, args in fragments:
+        silent = 0
+        for entry in entries:
+            if type(entry) is not tuple:
+                if type(entry) is Several and len(entry) > 1:
+                    self._only = entry
+                    for fragment in entry[1:]:
+                        self._take_one(*fragment)
+                    last = self._last
+                    at, add = (last.index, last.pieces.append) if last is not None else (None, None)
+                else:
+                    silent += 1
+                continue
+            index, call_id, name, args = entry
             # all fragments of a call but the first go on from it
             if call_id or name or add is None or (index != at and index is not None):
+                self._only = entry
                 last = self._last = self._place(index, call_id, name)
                 at, add = last.index, last.pieces.append
             if args is not None:
                 add(args)
-        self._done += len(fragments)
+        self._silent += silent
+        self._done += len(entries)
+
+    def _take_one(self, index: Any, call_id: str | None, name: str | None, args: str | None) -> None:
+        self._last = self._place(index, call_id, name)
+        if args is not None:
+            self._last.pieces.append(args)
 
     def _place(self, index: Any, call_id: str | None, name: str | None) -> _Growing:
         """The call that a fragment belongs to, told what the fragment says of it."""

@@ -8,23 +8,27 @@ are summed does not matter: `(a + b) + c == a + (b + c)`.
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from runwell.errors import InvalidInput
+from runwell.messages.beside import Beside
 from runwell.messages.calls import (
-    CallFold,
     Fragment,
     InvalidToolCall,
     ToolCall,
     ToolCallChunk,
     checked_calls,
     checked_fragment,
-    chunk_of,
+    chunks_in,
     fragment_of,
+    fragments_in,
     in_written_order,
     parse_calls,
 )
+from runwell.messages.chunk_log import ChunkLog, content_in, entry_of
 from runwell.messages.merge import fold_content, merge_kwargs, merge_metadata
 from runwell.messages.message import (
     AIMessage,
@@ -39,7 +43,7 @@ from runwell.messages.message import (
     calls_in_blocks,
     checked_content,
 )
-from runwell.messages.usage import UsageMetadata, add_usage
+from runwell.messages.usage import UsageMetadata
 
 __all__ = [
     "AIMessageChunk",
@@ -192,24 +196,8 @@ def _same(left: BaseMessage, right: BaseMessage, name: str) -> None:
         raise InvalidInput(f"Chunks of different messages do not add up: {name} is {mine!r:.200} and {theirs!r:.200}.")
 
 
-def grown(log: list[T], length: int, more: list[T]) -> list[T]:
-    """A list whose first `length` items are those of `log`, followed by `more`.
-
-    Logs only grow, and are shared by the sums that grew from one another: the first sum to grow from a length
-    extends the log, any other gets a copy. No lock is needed: extending is atomic, and whoever finds its items where it
-    wanted them owns them (another thread that put equal ones there first does no harm).
-    """
-    if len(log) == length:
-        log.extend(more)
-        if log[length : length + len(more)] == more:
-            return log
-    return [*log[:length], *more]
-
-
-T = TypeVar("T")
 _new = object.__new__
-_Calls = tuple[list[Fragment], int, CallFold | None]
-"""Fragments of calls, of which the first so many are a chunk's, and in sums what works out the calls."""
+_making = RLock()  # not a plain lock: a signal's handler may come in between and read a message too
 
 
 class AIMessageChunk(AIMessage, BaseMessageChunk):
@@ -220,21 +208,19 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     `chunk_position` is "last" on the last one.
     """
 
-    # The fields are properties, since sums work them out late: `content` from the texts and calls from the fragments
-    # that came so far, and the rest, which hardly changes from chunk to chunk, is that of a `_base` that sums share.
-    # A chunk that says more than most has a base of its own. The slots that the classes above have for the fields hold
-    # what they are worked out from.
-    __slots__ = ("_base", "_position", "_text_n", "_texts")
+    # The fields are properties. A chunk holds its content and fragments as the one entry (`entry_of`) that a sum's log
+    # gets of it, and a sum the log and how many of its entries are its own; both are worked out when read. What else
+    # there is, which hardly changes from chunk to chunk, is a `Beside` that sums share. A chunk of no more than a
+    # content, fragments and an id, as nearly every one is, has none until one of its dicts is read: adding it takes
+    # one look. All this stands in slots that the classes above have for the fields.
+    __slots__ = ()
 
-    _content = cast("Content", BaseMessage.__dict__["content"])
-    _calls = cast("_Calls | None", AIMessage.__dict__["tool_calls"])
-    _id = cast("str | None", BaseMessage.__dict__["id"])
-    _name = cast("str | None", BaseMessage.__dict__["name"])
-    _kwargs = cast("dict[str, Any]", BaseMessage.__dict__["additional_kwargs"])
-    _facts = cast("dict[str, Any]", BaseMessage.__dict__["response_metadata"])
-    _usage = cast("UsageMetadata | None", AIMessage.__dict__["usage_metadata"])
-    _base: AIMessageChunk | None
-    _position: str | None
+    _said = cast("Any", BaseMessage.__dict__["content"])  # of a sum: its content, once read, if that is a list
+    _id = cast("str | None", BaseMessage.__dict__["id"])  # if there is no `_beside`
+    _beside = cast("Beside | None", BaseMessage.__dict__["additional_kwargs"])  # a sum has one
+    _log = cast("ChunkLog | None", AIMessage.__dict__["tool_calls"])  # of a sum
+    _length = cast("int", AIMessage.__dict__["invalid_tool_calls"])  # of a sum
+
     if TYPE_CHECKING:  # made below
 
         @property
@@ -266,35 +252,34 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         tool_call_chunks: Iterable[ToolCallChunk | Mapping[str, Any]] | None = None,
         chunk_position: str | None = None,
     ) -> None:
-        self._base = None
-        self._texts: list[Content] | None = None  # of a sum that was not read: the first `_text_n` are its content
-        self._text_n: int
-        self._calls = None
+        self._log = None
         if type(content) is str:
-            self._content = content
+            self._said = content
         elif content is None and content_blocks is None:
-            self._content = ""
+            self._said = ""
         else:
-            self._content = checked_content(content, content_blocks, self.__class__)
+            self._said = content = checked_content(content, content_blocks, self.__class__)
             if tool_call_chunks is None and tool_calls is None:
-                tool_call_chunks = _fragments_in_blocks(self._content) or None
+                tool_call_chunks = _fragments_in_blocks(content) or None
         self._id = id
-        self._name = name
-        self._kwargs = {} if additional_kwargs is None else additional_kwargs
-        self._facts = {} if response_metadata is None else response_metadata
-        self._usage = usage_metadata
-        self._position = chunk_position
-        if usage_metadata is not None or chunk_position is not None or name is not None:
-            self._base = self._bare()
+        if (
+            additional_kwargs is None
+            and response_metadata is None
+            and usage_metadata is None
+            and chunk_position is None
+            and name is None
+        ):
+            self._beside = None
+        else:
+            self._beside = Beside(id, name, additional_kwargs, response_metadata, usage_metadata, chunk_position)
         if tool_call_chunks:
-            fragments = [checked_fragment(each) for each in tool_call_chunks]
-            self._calls = (fragments, len(fragments), None)
+            self._said = entry_of(self._said, [checked_fragment(each) for each in tool_call_chunks])
         if tool_calls or invalid_tool_calls:
             self._take_calls(tool_calls or (), invalid_tool_calls or ())
 
     def _take_calls(self, calls: Iterable[Mapping[str, Any]], broken: Iterable[Mapping[str, Any]]) -> None:
         whole = checked_calls(calls)
-        if self._calls is None:
+        if not fragments_in(self._said):
             self._set_calls(whole, broken)
         elif whole and whole != self.tool_calls:
             raise InvalidInput(
@@ -305,31 +290,39 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     @property
     def content(self) -> Content:
         """The text so far, or the list of content blocks so far."""
-        texts = self._texts
-        if texts is not None:
-            self._content = fold_content(texts[: self._text_n])
-            self._texts = None  # after the value is in place: another thread may read
-        return self._content
+        log = self._log
+        if log is None:
+            said = self._said
+            return said if type(said) is str else content_in(said)
+        content = log.content(self._length)
+        if type(content) is list:  # what a reader does to it is seen by the next
+            try:
+                return cast("Content", self._said)
+            except AttributeError:
+                self._said = content
+        return content
 
     @content.setter
     def content(self, content: Content) -> None:
-        self._content = content
-        self._texts = None
+        self._say(content, self._fragments())
 
     @property
     def tool_call_chunks(self) -> list[ToolCallChunk]:
         """The fragments of calls, gathered into one per call."""
-        if self._calls is None:
-            return []
-        fragments, length, fold = self._calls
-        if fold is None:
-            return [chunk_of(fragment) for fragment in fragments]  # as they were given
-        return fold.chunks(fragments, length)
+        log = self._log
+        return chunks_in(self._said) if log is None else log.call_chunks(self._length)
 
     @tool_call_chunks.setter
     def tool_call_chunks(self, chunks: Iterable[ToolCallChunk]) -> None:
-        fragments = [checked_fragment(each) for each in chunks]
-        self._calls = (fragments, len(fragments), None) if fragments else None
+        self._say(self.content, [checked_fragment(each) for each in chunks])
+
+    def _say(self, content: Content, fragments: list[Fragment]) -> None:
+        """Say this, whatever was said before."""
+        self._said = entry_of(content, fragments)
+        self._log = None  # after the entry is in place: another thread may read
+
+    def _fragments(self) -> list[Fragment]:
+        return [checked_fragment(each) for each in self.tool_call_chunks]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -366,10 +359,8 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         return calls
 
     def _parse(self) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-        if self._calls is None:
-            return [], []
-        fragments, length, fold = self._calls
-        return parse_calls(self.tool_call_chunks) if fold is None else fold.parsed(fragments, length)
+        log = self._log
+        return parse_calls(chunks_in(self._said)) if log is None else log.calls(self._length)
 
     # -- adding up
 
@@ -383,83 +374,43 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         return self._plus(several) if several else self
 
     def __add__(self, other: Any) -> Self:
-        # the loop of `_plus` for one chunk, written out, with few steps: it runs once per token
+        # what `_plus` does for one chunk, with few steps: it runs once per token
         if type(other) is not AIMessageChunk:
             return self._plus_any(other)
+        log = self._log
+        if log is None:
+            log, length, beside = self._begun()
+        else:
+            length = self._length
+            beside = self._beside  # type: ignore[assignment]  # a sum has one
         new = _new(AIMessageChunk)
-        texts = self._texts
-        if texts is None:
-            base = self._base or self._bare()
-            texts = [self._content]
-            length = 1
-        else:
-            base = self._base  # type: ignore[assignment]  # a sum has one
-            length = self._text_n
-        if (
-            other._base is None
-            and not other._kwargs
-            and not other._facts
-            and (base._id is not None or other._id is None)
-        ):
-            piece = other._content
-        else:
-            base = base._with(other)
-            piece = other.content
-        new._base = base
-        if piece or piece != "":
-            new._text_n = length + 1
-            if len(texts) == length:  # `grown` for one
-                texts.append(piece)
-                new._texts = texts if texts[length] is piece else [*texts[:length], piece]
-            else:
-                new._texts = [*texts[:length], piece]
-        else:
-            new._texts = texts
-            new._text_n = length
-        more = other._calls
-        if more is None:
-            new._calls = self._calls
+        if other._beside is None and (other._id is None or beside.id is not None):
+            new._beside = beside
+            new._length = longer = length + 1
+            if len(log) == length:  # `grown` for one
+                log.append(other._said)
+                if len(log) == longer:
+                    new._log = log
+                    return new  # type: ignore[return-value]
+            new._log = ChunkLog.of([*log[:length], other._said])
             return new  # type: ignore[return-value]
-        mine = self._calls
-        if mine is None:
-            new._calls = more
-            return new  # type: ignore[return-value]
-        fragments, length, fold = mine
-        if fold is None:
-            new._calls = ([*fragments, *more[0][: more[1]]], length + more[1], CallFold())
-        elif more[1] == 1 and len(fragments) == length:  # `grown` for one
-            fragment = more[0][0]
-            fragments.append(fragment)
-            if fragments[length] is fragment:
-                new._calls = (fragments, length + 1, fold)
-            else:
-                new._calls = ([*fragments[:length], fragment], length + 1, CallFold())
-        else:
-            joined = grown(fragments, length, more[0][: more[1]])
-            new._calls = (joined, length + more[1], fold if joined is fragments else CallFold())
+        new._beside = beside.plus(other._all_beside())
+        more = other._entries()
+        new._log = log.grown(length, more)
+        new._length = length + len(more)
         return new  # type: ignore[return-value]
 
-    def _bare(self) -> AIMessageChunk:
-        """What it says beside content and calls. Its dicts are copies: what this chunk has stays its own."""
-        bare = _new(AIMessageChunk)
-        bare._base = None
-        bare._id, bare._name, bare._position = self._id, self._name, self._position
-        bare._kwargs, bare._facts, bare._usage = self._kwargs.copy(), self._facts.copy(), self._usage
-        return bare
+    def _begun(self) -> tuple[ChunkLog, int, Beside]:
+        """What a sum that begins with this chunk grows from. The dicts are copies: what is in this one stays."""
+        return ChunkLog.of([self._said]), 1, self._all_beside().copy()
 
-    def _with(self, other: AIMessageChunk) -> AIMessageChunk:
-        """The sum of what two say beside content and calls. Sums share the dicts that nothing was added to."""
-        told = other if other._base is None else other._base
-        bare = _new(AIMessageChunk)
-        bare._base = None
-        bare._id = told._id if self._id is None else self._id
-        bare._name = told._name if self._name is None else self._name
-        bare._position = self._position or told._position
-        bare._kwargs = merge_kwargs(self._kwargs, told._kwargs) if told._kwargs else self._kwargs
-        bare._facts = merge_metadata(self._facts, told._facts) if told._facts else self._facts
-        usage = told._usage
-        bare._usage = self._usage if usage is None else usage if self._usage is None else add_usage(self._usage, usage)
-        return bare
+    def _entries(self) -> list[Any]:
+        log = self._log
+        return [self._said] if log is None else log[: self._length]
+
+    def _all_beside(self) -> Beside:
+        """What it says beside content and calls, though that be nothing."""
+        return Beside(self._id) if self._beside is None else self._beside
 
     def _plus(self, others: Sequence[Any]) -> Self:
         """The sum with many, in one pass."""
@@ -467,31 +418,32 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
             for other in others:
                 check_addable(self, other)
         new = _new(self.__class__)
-        texts = self._texts
-        joined = [self._content] if texts is None else texts[: self._text_n]
-        joined += [other._content if other._texts is None else other.content for other in others]
-        new._texts, new._text_n = joined, len(joined)
-        base = (self if self._base is None else self._base)._bare()
-        calls = self._calls
-        fragments, holders = ([], 0) if calls is None else (calls[0][: calls[1]], 1)
-        fold = None if calls is None else calls[2]
+        entries = self._entries()
+        beside = self._all_beside().copy()
         for other in others:
-            calls = other._calls
-            if calls is not None:
-                fragments += calls[0][: calls[1]]
-                fold = calls[2]
-                holders += 1
-            if other._base is not None or other._kwargs or other._facts or (base._id is None and other._id is not None):
-                base = base._with(other)
-        new._base = base
-        # the fragments of one chunk alone stay as they were given
-        fold = CallFold() if holders > 1 or fold is not None else None
-        new._calls = (fragments, len(fragments), fold) if fragments else None
+            if other._log is None:
+                entries.append(other._said)
+            else:
+                entries += other._entries()
+            if other._beside is not None or (beside.id is None and other._id is not None):
+                beside = beside.plus(other._all_beside())
+        new._beside = beside
+        new._log, new._length = ChunkLog.of(entries), len(entries)
         return new
+
+    def _own_beside(self) -> Beside:
+        """What it has beside content and calls, to be kept: a reader may change a dict in it."""
+        beside = self._beside
+        if beside is None:
+            with _making:  # two threads that read at the same moment get the same dict
+                beside = self._beside
+                if beside is None:
+                    self._beside = beside = Beside(self._id)
+        return beside
 
     def belong_to(self, id: str) -> None:
         """Take the id of the answer that it is a piece of, unless it has one."""
-        if self._base is None:  # as nearly every piece: `id`, without a call to read it and one to write it
+        if self._beside is None:  # as nearly every piece: `id`, without a call to read it and one to write it
             if self._id is None:
                 self._id = id
         elif self.id is None:
@@ -500,6 +452,15 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
     def to_message(self) -> AIMessage:
         """The finished message. Calls whose arguments are no JSON object are in its `invalid_tool_calls`."""
         return cast("AIMessage", BaseMessageChunk.to_message(self))
+
+    def _twin(self) -> Self:
+        twin = _new(self.__class__)
+        twin._log = None
+        twin._said = self._said if self._log is None else entry_of(self.content, self._fragments())
+        twin._beside = self._beside
+        if twin._beside is None:
+            twin._id = self._id
+        return twin
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -512,47 +473,44 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
         return _rebuilt, (self.__class__, {name: getattr(self, name) for name in self._fields})
 
 
-def _shared(slot: Any, doc: str, *, looked_at: bool = False) -> Any:
-    """A field that a sum has from its base, until it is set. `looked_at`: `+` looks at it in a chunk without a base."""
-    read, write = slot.__get__, slot.__set__
+def _id_of(self: AIMessageChunk) -> str | None:
+    beside = self._beside
+    return self._id if beside is None else beside.id
+
+
+def _set_id(self: AIMessageChunk, id: str | None) -> None:
+    if self._beside is None:
+        self._id = id
+    else:
+        self._beside = self._beside.called(id)
+
+
+def _told(name: str, doc: str) -> Any:
+    """A field that may stand beside content and calls."""
+    read, is_dict = attrgetter(name), name in ("kwargs", "facts")
 
     def get(self: AIMessageChunk) -> Any:
-        base = self._base
-        return read(self if base is None else base)
+        beside = self._beside
+        if beside is None:
+            if not is_dict:
+                return None
+            beside = self._own_beside()
+        return read(beside)
 
     def put(self: AIMessageChunk, value: Any) -> None:
-        try:
-            base = self._base
-        except AttributeError:  # made field by field
-            base = None
-            for each, blank in _BLANK:
-                each.__set__(self, blank() if blank else None)
-        if base is None and looked_at:
-            write(self, value)
-            return
-        base = self._bare() if base is None else base._bare()  # from now on it has its own
-        write(base, value)
-        self._base = base
+        beside = self._all_beside().copy()  # from now on it has its own
+        setattr(beside, name, value)
+        self._beside = beside
 
     return property(get, put, doc=doc)
 
 
-_of = AIMessageChunk.__dict__
-_BLANK = [
-    (_of[name], blank)
-    for name, blank in (
-        *(("_base", None), ("_id", None), ("_name", None), ("_usage", None), ("_position", None)),
-        *(("_kwargs", dict), ("_facts", dict)),
-    )
-]
-AIMessageChunk.id = _shared(_of["_id"], "The message's id.", looked_at=True)
-AIMessageChunk.name = _shared(_of["_name"], "The speaker's name.")
-AIMessageChunk.additional_kwargs = _shared(_of["_kwargs"], "What the provider adds.", looked_at=True)
-AIMessageChunk.response_metadata = _shared(_of["_facts"], "Facts about the response.", looked_at=True)
-AIMessageChunk.usage_metadata = _shared(_of["_usage"], "What the call took, in tokens.")
-AIMessageChunk.chunk_position = _shared(  # type: ignore[method-assign]
-    _of["_position"], '"last" on the last chunk.'
-)
+AIMessageChunk.id = property(_id_of, _set_id, doc="The message's id.")  # type: ignore[assignment]
+AIMessageChunk.name = _told("name", "The speaker's name.")
+AIMessageChunk.additional_kwargs = _told("kwargs", "What the provider adds.")
+AIMessageChunk.response_metadata = _told("facts", "Facts about the response.")
+AIMessageChunk.usage_metadata = _told("usage", "What the call took, in tokens.")
+AIMessageChunk.chunk_position = _told("position", '"last" on the last chunk.')  # type: ignore[method-assign]
 
 
 def _rebuilt(cls: type[AIMessageChunk], fields: dict[str, Any]) -> AIMessageChunk:

@@ -199,6 +199,13 @@ class BaseMessage:
     def _repr_html_(self) -> str:
         return self.pretty_repr(html=True)
 
+    def _twin(self) -> Self:
+        """A message of the same fields, without running a constructor."""
+        twin = object.__new__(self.__class__)
+        for name in self._fields:
+            setattr(twin, name, getattr(self, name))
+        return twin
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         from runwell.messages.jsonform import core_schema_of
@@ -235,9 +242,7 @@ def _shortened(value: Any) -> Any:
 
 def with_id(message: BaseMessage, id: str) -> BaseMessage:
     """A copy of the message under another id; everything else is shared."""
-    new = object.__new__(message.__class__)
-    for name in message._fields:
-        setattr(new, name, getattr(message, name))
+    new = message._twin()
     if hasattr(message, "__dict__"):  # a user's subclass
         new.__dict__.update(message.__dict__)
     new.id = id

@@ -73,14 +73,16 @@ class ReplyCleaner:
                 late[key] = value
         blocks = [each for each in content if isinstance(each, dict) and not _is_text(each)]
         if fragments or late or blocks:
-            self._late.append(AIMessageChunk(blocks or "", tool_call_chunks=fragments or None, additional_kwargs=late))
+            self._late.append(
+                AIMessageChunk(blocks or "", tool_call_chunks=fragments or None, additional_kwargs=late or None)
+            )
             content = [each for each in content if each not in blocks] if blocks else content
         made = AIMessageChunk(
             content,
             id=chunk.id,
             name=chunk.name,
-            additional_kwargs=beside,
-            response_metadata=chunk.response_metadata,
+            additional_kwargs=beside or None,
+            response_metadata=chunk.response_metadata or None,
             usage_metadata=chunk.usage_metadata,
         )
         if last:

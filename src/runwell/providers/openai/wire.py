@@ -364,7 +364,7 @@ class ChunkReader:
         return AIMessageChunk(
             content or "",
             tool_call_chunks=[_fragment(call, place) for place, call in enumerate(calls)] if calls else None,
-            additional_kwargs=extra,
+            additional_kwargs=extra or None,
         )
 
     def end(self, who: str | None) -> ChatGenerationChunk:
