@@ -114,6 +114,34 @@ def test_counting_lists_and_counting_messages_agree(history, budget):
     )
 
 
+def each_is_one(message: BaseMessage) -> int:
+    return 1
+
+
+def approximately(messages):
+    return count_tokens_approximately(messages)
+
+
+@given(histories, st.integers(0, 30), st.sampled_from([(len, each_is_one), ("approximate", approximately)]), st.data())
+@settings(max_examples=400)
+def test_quick_counters_which_look_at_the_end_alone_trim_as_any_other(history, budget, counters, data):
+    options = {
+        "include_system": data.draw(st.booleans()),
+        "allow_partial": data.draw(st.booleans()),
+        "start_on": data.draw(types),
+        "end_on": data.draw(types),
+    }
+    try:
+        expected = trim_messages(history, max_tokens=budget, token_counter=counters[1], **options)
+    except InvalidInput:  # the system message alone is too long
+        expected = None
+    if expected is None:
+        with pytest.raises(InvalidInput, match="alone takes"):
+            trim_messages(history, max_tokens=budget, token_counter=counters[0], **options)
+    else:
+        assert trim_messages(history, max_tokens=budget, token_counter=counters[0], **options) == expected
+
+
 def test_calls_of_the_running_turn_stay():
     running = [HumanMessage("x"), calling("1", "2"), result("1")]
     assert trim_messages(running, max_tokens=10, token_counter=len) == running

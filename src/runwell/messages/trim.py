@@ -100,6 +100,7 @@ class _Budget:
 
     def __init__(self, counter: Counter, limit: int) -> None:
         self.limit = limit
+        self.is_quick = counter is len or counter == "approximate" or counter is count_tokens_approximately
         self.one: Callable[[BaseMessage], int] | None = None
         self.many: Callable[[list[BaseMessage]], int] = len
         if counter == "approximate" or counter is count_tokens_approximately:
@@ -144,10 +145,11 @@ class _Units:
 
     __slots__ = ("kept", "starts")
 
-    def __init__(self, messages: list[BaseMessage]) -> None:
+    def __init__(self, messages: list[BaseMessage], *, apart: bool = False) -> None:
+        """`apart`: no calls and no results are where it will be cut."""
         self.kept = messages
         self.starts: Sequence[int] = range(len(messages))
-        if any_calls(messages):
+        if not apart and any_calls(messages):
             starts, torn = _starts(messages)
             if torn:
                 self.kept = [message for place, message in enumerate(messages) if place not in torn]
@@ -226,12 +228,16 @@ def _last(
                 f"The system message alone takes {budget.cost(system)} tokens of max_tokens={budget.limit}.",
                 hint="Raise max_tokens, shorten the system message, or leave include_system out.",
             )
-    units = _Units(messages)
-    end = len(units.starts)
-    while end and end_on is not None and not isinstance(units.kept[units.start(end) - 1], end_on):
-        end -= 1
+    places = _cut_apart(messages, system, end_on, budget)
+    units = _Units(messages, apart=places is not None)
+    if places is not None:
+        cut, end = places
+    else:
+        end = len(units.starts)
+        while end and end_on is not None and not isinstance(units.kept[units.start(end) - 1], end_on):
+            end -= 1
+        cut = _cut(units, end, system, budget)
     stop = units.start(end)
-    cut = _cut(units, end, system, budget)
     kept = units.kept[units.start(cut) : stop]
     if split is not None and cut > 0:
         before = units.kept[units.start(cut - 1) : units.start(cut)]
@@ -242,6 +248,28 @@ def _last(
     while cut < end and start_on is not None and not isinstance(units.kept[units.start(cut)], start_on):
         cut += 1
     return [*system, *units.kept[units.start(cut) : stop]]
+
+
+def _cut_apart(
+    messages: list[BaseMessage], system: list[BaseMessage], end_on: Classes, budget: _Budget
+) -> tuple[int, int] | None:
+    """Where the messages that fit begin and end, if no call and no result is among them or right before: then nothing
+    that they belong to can be torn, and the messages before need not be looked at. None if there is one."""
+    if budget.one is None or not budget.is_quick:  # a slow counter is not asked twice for what it counted here
+        return None
+    left = budget.limit - budget.cost(system)
+    end = cut = len(messages)
+    for message in reversed(messages):
+        if type(message) is not HumanMessage and any_calls([message]):
+            return None
+        if cut == end and end_on is not None and not isinstance(message, end_on):
+            end = cut = end - 1
+            continue
+        left -= budget.one(message)
+        if left < 0:
+            break
+        cut -= 1
+    return cut, end
 
 
 def _cut(units: _Units, end: int, system: list[BaseMessage], budget: _Budget) -> int:
