@@ -143,10 +143,10 @@ class Pipe:
         """The next item; there must be one."""
         item = self.items.popleft()
         if self.writers and len(self.items) <= self.limit // 2:
-            self._wake_writers()
+            self.wake_writers()
         return item
 
-    def _wake_writers(self) -> None:
+    def wake_writers(self) -> None:
         while self.writers:
             try:
                 self.writers.popleft()()
@@ -185,7 +185,7 @@ class Pipe:
         """The reader is gone: wake everybody who waits. Never blocks."""
         self.closed = True
         self.items.clear()
-        self._wake_writers()
+        self.wake_writers()
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
@@ -526,14 +526,16 @@ class AsyncStream(_Stream, AsyncIterator[T]):
             self._begin(_TaskProducer(self._pipe, asyncio.get_running_loop()), produce)
 
     async def __anext__(self) -> T:
-        if self._over:
-            raise StopAsyncIteration
-        if self._produce is not None:
-            self._start(self._produce)
         pipe = self._pipe
-        if pipe.items:
-            item = pipe.take()
+        if pipe.items and not self._over:  # first, and as `take`, written out: it runs for each token
+            item = pipe.items.popleft()
+            if pipe.writers and len(pipe.items) <= pipe.limit // 2:
+                pipe.wake_writers()
         else:
+            if self._over:
+                raise StopAsyncIteration
+            if self._produce is not None:
+                self._start(self._produce)
             try:
                 item = await pipe.aget()
             except BaseException:  # the reader is cancelled: so is the run, whose clean-up it waits for

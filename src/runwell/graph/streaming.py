@@ -169,7 +169,7 @@ class MessagesHandler:
             if id_ is not None:
                 saw(id_)
             own = told.copy()  # the reader's, to change
-            own["tags"] = tags.copy()
+            own["tags"] = [*tags]
             put((ns, "messages", (chunk, own)))
 
         return take

@@ -692,12 +692,15 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def _chunk(self, piece: Any, chunk_id: str, first: bool) -> AIMessageChunk:
         """The message of a piece, under the id that all pieces of an answer share."""
-        generated = isinstance(piece, _GENERATIONS)
-        chunk: Any = piece.message if generated else piece
-        if not isinstance(chunk, AIMessageChunk):
+        chunk: Any
+        if type(piece) is ChatGenerationChunk or isinstance(piece, _GENERATIONS):
+            chunk, about = piece.message, piece.generation_info
+        else:
+            chunk, about = piece, None
+        if type(chunk) is not AIMessageChunk:
             chunk = piece_of(chunk)
-        if generated and piece.generation_info:
-            chunk.response_metadata = {**piece.generation_info, **chunk.response_metadata}
+        if about:
+            chunk.response_metadata = {**about, **chunk.response_metadata}
         if chunk_id:
             chunk.belong_to(chunk_id)
         if first:
