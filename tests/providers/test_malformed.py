@@ -11,8 +11,10 @@ import pytest
 from runwell import init_chat_model
 from runwell.errors import InvalidHistory, InvalidInput, ModelError, UsageError
 from runwell.messages import AIMessage, HumanMessage, ToolMessage
+from runwell.providers.openai import ChatLMStudio, ChatOpenAI
 from runwell.providers.openai.wire import messages_to_wire
 from runwell.testing import WireServer
+from runwell.testing.wire import OllamaDialect, OpenAIDialect
 
 from .test_own_blocks import DIALECTS, Vendor
 
@@ -67,6 +69,20 @@ def test_oddities_beside_the_content_stop_nothing(vendor: Vendor) -> None:
         ({"stop": [1]}, "stop is a text or a list of texts"),
         ({"temperature": "hot"}, "temperature is a number; got 'hot'"),
         ({"max_tokens": "many"}, "max_tokens is a number|max_output_tokens is a number"),
+        ({"temperature": "0.5"}, "temperature is a number; got '0.5'"),
+        ({"temperature": True}, "temperature is a number; got True"),
+        ({"temperature": float("nan")}, "temperature is a finite number, 0 or more; got nan"),
+        ({"temperature": -0.5}, "temperature is a finite number, 0 or more; got -0.5"),
+        ({"top_p": 1.5}, "p is a finite number from 0 to 1; got 1.5"),
+        ({"max_tokens": 100.0}, r"max_(output_)?tokens is a whole number, 0 or more; got 100\.0"),
+        ({"max_tokens": float("inf")}, r"max_(output_)?tokens is a whole number, 0 or more; got inf"),
+        ({"max_tokens": -5}, "max_(output_)?tokens is a whole number, 0 or more; got -5"),
+        ({"max_tokens": True}, "max_(output_)?tokens is a number; got True"),
+        ({"stop": ["a", ""]}, r"stop holds an empty text, which ends no answer; got \['a', ''\]"),
+        ({"max_retries": 1.5}, "max_retries is a whole number, 0 or more; got 1.5"),
+        ({"max_retries": -1}, "max_retries is a whole number, 0 or more; got -1"),
+        ({"timeout": float("inf")}, "timeout is a number of seconds above 0; got inf"),
+        ({"timeout": (1, -1, 1, 1)}, r"timeout is a number of seconds above 0; got \(1, -1, 1, 1\)"),
         ({"timeout": "soon"}, "timeout is a number of seconds above 0; got 'soon'"),
         ({"timeout": -1}, "timeout is a number of seconds above 0; got -1"),
     ],
@@ -79,7 +95,93 @@ def test_a_setting_that_cannot_be(vendor: Vendor, settings: Any, told: str) -> N
         prefix = vendor.name
         with pytest.raises(InvalidInput, match=told):
             init_chat_model(f"{prefix}:m", base_url=vendor.wire.base_url, api_key="none", **settings)
+    if "max_retries" not in settings:  # which is no argument of the vendor's
+        with pytest.raises(InvalidInput, match=told):
+            vendor.model.bind(**settings)
+        with pytest.raises(InvalidInput, match=told):
+            vendor.model.bind_tools([sum_up]).bind(**settings)
     assert vendor.wire.requests == []
+
+
+def sum_up(numbers: list[int]) -> int:
+    """Add numbers up."""
+    return sum(numbers)
+
+
+def test_a_limit_of_none_is_said_as_the_server_says_it() -> None:
+    """Ollama and servers of one's own take -1; elsewhere it is no number of tokens."""
+    with WireServer(OllamaDialect()) as wire:
+        wire.say("Yes.")
+        wire.say("No.")
+        model = init_chat_model("ollama:m", base_url=wire.base_url, num_predict=-2)
+        model.invoke("Hi")
+        assert wire.last["body"]["options"]["num_predict"] == -2
+        model.bind(max_tokens=-1).invoke("Hi")
+        assert wire.last["body"]["options"]["num_predict"] == -1
+    with WireServer(OpenAIDialect()) as wire:
+        wire.say("Yes.")
+        wire.say("No.")
+        ChatLMStudio(model="m", base_url=wire.base_url, max_tokens=-1).invoke("Hi")
+        assert wire.last["body"]["max_tokens"] == -1
+        ChatOpenAI(model="m", api_key="k", base_url=wire.base_url, extra_body={"max_tokens": -1}).invoke("Hi")
+        assert wire.last["body"]["max_tokens"] == -1
+        with pytest.raises(InvalidInput, match=r'extra_body=\{"max_tokens": -1\}'):
+            ChatOpenAI(model="m", api_key="k", base_url=wire.base_url, max_tokens=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"default_headers": {"x": 5}}, r"default_headers\['x'\] is a text; got one of type int"),
+        ({"default_headers": {"x": "a\nsk-hidden"}}, r"default_headers\['x'\] holds '\\n', which no header carries"),
+        ({"default_headers": {"x y": "a"}}, "has 'x y', which is no name of a header"),
+        ({"default_headers": ["x"]}, "default_headers is a dict of texts; got a list"),
+        ({"extra_headers": {"x": "é"}}, r"extra_headers\['x'\] holds 'é'"),
+        ({"model_kwargs": "x"}, "model_kwargs is a dict; got 'x'"),
+        ({"model_kwargs": {"a": [{"b": float("nan")}]}}, r"model_kwargs\['a'\] holds nan, which JSON cannot say"),
+        ({"extra_body": [1]}, r"extra_body is a dict; got \[1\]"),
+        ({"extra_body": {"a": float("inf")}}, r"extra_body\['a'\] holds inf, which JSON cannot say"),
+        ({"base_url": 5}, "base_url is a text"),
+        ({"api_key": 5}, "is a text.*got one of type int"),
+        ({"api_key": "sk-hidden\nhidden"}, r"the API key has '\\n' at place 9, which no header carries"),
+        ({"api_key": "sk-hiddén"}, "the API key has 'é' at place 7"),
+        ({"model": " "}, "needs the name of a model"),
+    ],
+    ids=str,
+)
+def test_what_goes_beside_the_body_is_looked_at_too(vendor: Vendor, settings: Any, told: str) -> None:
+    """And neither a key nor a header's value is shown."""
+    calls = []
+    if not settings.keys() & {"default_headers", "model_kwargs", "base_url", "api_key", "model"}:
+        calls = [lambda: vendor.model.invoke("Hi", **settings), lambda: vendor.model.bind(**settings)]
+    if "extra_headers" not in settings:
+        given = {"model": "m", "base_url": vendor.wire.base_url, "api_key": "none", **settings}
+        calls.append(lambda: type(vendor.model)(**given))
+    for call in calls:
+        with pytest.raises(InvalidInput, match=told) as caught:
+            call()
+        assert "hidd" not in str(caught.value)
+    assert vendor.wire.requests == []
+
+
+def test_a_key_from_a_file_has_no_end_of_line(vendor: Vendor) -> None:
+    vendor.wire.say("Yes.")
+    model = vendor.model.model_copy(update={"api_key": " sk-from-a-file\r\n"})
+    assert model.invoke("Hi").text == "Yes."
+    sent = vendor.wire.last["headers"]
+    assert any(value.endswith("sk-from-a-file") for value in sent.values())
+    vendor.wire.requests.clear()
+
+
+def test_a_function_that_gives_a_key_gives_a_sendable_one(driver: Any) -> None:
+    with WireServer(OpenAIDialect()) as wire:
+        wire.say("Yes.")
+        keys = iter(["sk-ok\n", "sk-hidden\nhidden"])
+        model = ChatOpenAI(model="m", base_url=wire.base_url, api_key=lambda: next(keys), max_retries=0)
+        assert driver.invoke(model, "Hi").text == "Yes."
+        with pytest.raises(InvalidInput, match="the API key has") as caught:
+            driver.invoke(model, "Hi")
+        assert "hidden" not in str(caught.value)
 
 
 def test_a_request_that_is_no_json(vendor: Vendor) -> None:

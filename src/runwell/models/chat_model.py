@@ -43,6 +43,7 @@ from runwell.models.reply import (
     whole,
 )
 from runwell.models.retry import RetryPolicy
+from runwell.models.settings import check_retries
 from runwell.observe.run import Run, open_run
 from runwell.ports.runtime import spending
 from runwell.runnables.fields import KeywordFields
@@ -138,6 +139,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 hint="Write one of them; everything else follows from it.",
             )
         super().__init__(**given)
+        check_retries(type(self).__name__, self.max_retries)
         cache: Any = self.cache
         if cache is False:  # none for this model, as programs write it
             self.cache = None
@@ -383,8 +385,15 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             schema, method=method, include_raw=include_raw, strict=strict, retries=retries
         )
 
+    def _retries(self, kwargs: dict[str, Any]) -> int | None:
+        """What a call says, which is taken out of its arguments; else what the model does."""
+        if "max_retries" not in kwargs:
+            return self.max_retries
+        return check_retries(type(self).__name__, kwargs.pop("max_retries"))
+
     def with_max_retries(self, retries: int) -> BaseChatModel:
         """This model with another number of retries."""
+        check_retries(type(self).__name__, retries)
         return self.model_copy(update={"max_retries": retries})  # type: ignore[no-any-return]
 
     def get_num_tokens_from_messages(self, messages: Sequence[Any], tools: Sequence[Any] | None = None) -> int:
@@ -444,7 +453,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
                 message = whole(streamed.chunks)
                 streamed.usage = message.usage_metadata
         else:
-            retries = kwargs.pop("max_retries", self.max_retries)
+            retries = self._retries(kwargs)
             attempt = partial(self._attempt, messages, stop, kwargs, run)
             with Counted(self) as count:
                 try:
@@ -512,7 +521,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     async def _asked(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> AIMessage:
-        retries = kwargs.pop("max_retries", self.max_retries) if kwargs else self.max_retries
+        retries = self._retries(kwargs) if kwargs else self.max_retries
         spends = spending()
         if spends is not None:
             spends.before(self)
@@ -556,7 +565,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         stop: list[str] | None,
         kwargs: dict[str, Any],
         run: Run | None,
-        retries: int,
+        retries: int | None,
     ) -> Awaitable[Any]:
         again = partial(self._abegun, messages, stop, kwargs, run)
         return self.retry_policy.ago_on(error, again, run.retried if run else None, retries)
@@ -635,7 +644,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(self._answer(messages, stop, kwargs, None))
             return
-        retries = kwargs.pop("max_retries", self.max_retries)
+        retries = self._retries(kwargs)
 
         def start() -> tuple[Iterator[ChatGenerationChunk], ChatGenerationChunk | None]:
             if self.rate_limiter is not None:
@@ -666,7 +675,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if self.cache is not None or not self._streams(kwargs):
             yield as_chunk(await self._aanswer(messages, stop, kwargs, None))
             return
-        retries = kwargs.pop("max_retries", self.max_retries)
+        retries = self._retries(kwargs)
 
         async def start() -> tuple[AsyncIterator[ChatGenerationChunk], ChatGenerationChunk | None]:
             if self.rate_limiter is not None:

@@ -18,6 +18,7 @@ from runwell.models.outputs import (
 )
 from runwell.models.rate_limits import BaseRateLimiter
 from runwell.models.reply import from_plain, from_thread
+from runwell.models.settings import check_retries
 from runwell.observe.run import Run, open_run
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
@@ -56,6 +57,7 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        check_retries(type(self).__name__, self.max_retries)
         if not self._engine._writes:
             raise UsageError(
                 f"{type(self).__name__} writes none of {', '.join(_WRITTEN)}.",

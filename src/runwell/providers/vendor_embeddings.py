@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from runwell.effects import Outcome
 from runwell.errors import InvalidInput, OutsideError
 from runwell.models.retry import RetryPolicy
+from runwell.models.settings import check_settings
 from runwell.ports.embeddings import Embeddings
 from runwell.providers.vendor_model import VendorModel
 from runwell.runnables.fields import KeywordFields
@@ -76,6 +77,9 @@ class VendorEmbeddings(KeywordFields, Embeddings):
     """What the account is made with."""
 
     def model_post_init(self, context: Any) -> None:
+        given = {name: getattr(self, name) for name in self._fields}
+        for name, value in check_settings(type(self).__name__, given, retried=True).items():
+            setattr(self, name, value)
         if type(self.chunk_size) is not int or self.chunk_size < 1:
             raise InvalidInput(f"chunk_size is how many texts go in a request; got {self.chunk_size!r}.")
         if type(self.max_concurrency) is not int or self.max_concurrency < 1:

@@ -12,6 +12,7 @@ from runwell.models.llm import BaseLLM
 from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import Generation, GenerationChunk, LLMResult
 from runwell.models.settings import check_settings
+from runwell.providers.sent_apart import check_dicts
 from runwell.providers.vendor_model import VendorModel
 
 __all__ = ["Prompts", "VendorLLM"]
@@ -21,7 +22,8 @@ class Prompts(VendorModel):
     """The half of a completion model that speaks to the vendor: messages stand for prompts, each for one."""
 
     def _checked(self, messages: list[Any], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
-        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop})
+        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop}, no_limit=self.no_limit)
+        check_dicts(type(self).__name__, kwargs)
         check_outgoing(messages, largest=self.max_media_bytes, pairs=False)
         for place, message in enumerate(messages):
             if not message.text:

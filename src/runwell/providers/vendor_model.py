@@ -26,6 +26,7 @@ from runwell.models.prices import FREE, host_elsewhere
 from runwell.models.settings import check_settings
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import check_http_clients
+from runwell.providers.sent_apart import check_dicts, check_url, sendable_key
 
 __all__ = ["CLIENT", "CONNECT_S", "FIRST_OUTPUT_S", "PROXY", "VendorModel"]
 
@@ -115,6 +116,8 @@ class VendorModel(BaseChatModel):
     tool_choices: ClassVar[tuple[str, ...]] = ("auto", "none", "any", "a name")
     turns_parallel_off: ClassVar[bool] = True
     strict_tools: ClassVar[bool] = True
+    no_limit: ClassVar[tuple[int, ...]] = ()
+    """Numbers below 0 that the server takes as `max_tokens`, for no limit."""
     media: ClassVar[tuple[str, ...]] = ("image",)
     tells_cached: ClassVar[bool] = True
     system_in_middle: ClassVar[str] = "in place"
@@ -142,13 +145,16 @@ class VendorModel(BaseChatModel):
         if not _is_there(self.sdk):
             raise MissingExtra(type(self).__name__, self.extra)
         name = getattr(self, "model", None)
-        if not name or not isinstance(name, str):
+        if not isinstance(name, str) or not name.strip():
             raise InvalidInput(f"{type(self).__name__} needs the name of a model; got model={name!r}.")
         given = {each: getattr(self, each, None) for each in self._fields}
-        for each, value in check_settings(type(self).__name__, given).items():
+        for each, value in check_settings(type(self).__name__, given, no_limit=self.no_limit).items():
             setattr(self, each, value)
-        if "model_kwargs" in given and given["model_kwargs"] is None:
-            self.model_kwargs = {}
+        check_dicts(type(self).__name__, given)
+        check_url(self.base_url)
+        for each in ("model_kwargs", "extra_body", "default_headers"):
+            if given.get(each, self) is None:
+                setattr(self, each, {})
         if self.http_library:
             check_http_clients(type(self).__name__, self.http_client, self.http_async_client, self.http_library)
         self.base_url = self._resolve_base_url()
@@ -168,12 +174,17 @@ class VendorModel(BaseChatModel):
         key = self.api_key
         if key is None and self.key_variable:
             key = os.environ.get(self.key_variable)
+        if isinstance(key, SecretStr):
+            key = key.get_secret_value()
         if isinstance(key, str) and key.strip():
-            return SecretStr(key)
-        if isinstance(key, SecretStr) or (self.key_may_be_a_function and callable(key)):
+            return SecretStr(sendable_key(type(self).__name__, key))
+        if self.key_may_be_a_function and callable(key):
             return key
-        if not self.key_variable and key is None:
+        if not self.key_variable and not key:
             return None
+        if key is not None and not isinstance(key, str):
+            kinds = "a text, or a function that gives one" if self.key_may_be_a_function else "a text"
+            raise InvalidInput(f"{type(self).__name__}: api_key is {kinds}; got one of type {type(key).__name__}.")
         local = "" if self.base_url == self.default_base_url else ' For a server that wants no key: api_key="none".'
         raise MissingApiKey(
             f"{type(self).__name__} has no API key.", hint=f"Set {self.key_variable}, or pass api_key=...{local}"
@@ -249,9 +260,15 @@ class VendorModel(BaseChatModel):
             raise UnsupportedByProvider(f"{who} cannot hold calls to a schema; got strict=True.")
         return kwargs
 
+    def _check_together(self, kwargs: Mapping[str, Any]) -> None:
+        """Numbers, times and `stop` too: they are wrong when they are bound, not first when they are sent."""
+        check_settings(type(self).__name__, kwargs, no_limit=self.no_limit)
+        check_dicts(type(self).__name__, kwargs)
+
     def _checked(self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool) -> Any:
         """The request for messages that a provider could take."""
-        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop})
+        numbers = check_settings(type(self).__name__, {**kwargs, "stop": stop}, no_limit=self.no_limit)
+        check_dicts(type(self).__name__, kwargs)
         if numbers:
             kwargs = {**kwargs, **numbers}
         plain = check_outgoing(

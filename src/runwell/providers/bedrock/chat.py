@@ -32,6 +32,7 @@ from runwell.providers.bedrock.errors import error_of
 from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import REACH, ended
+from runwell.providers.sent_apart import sendable_key
 from runwell.providers.vendor_model import CONNECT_S, FIRST_OUTPUT_S, VendorModel
 
 __all__ = ["ChatBedrockConverse"]
@@ -177,6 +178,8 @@ class ChatBedrockConverse(VendorModel):
             raise InvalidInput(f"{type(self).__name__} got both api_key and aws_access_key_id: one of them pays.")
         if not key and not any(given) and not self.credentials_profile_name:
             key = os.environ.get(self.key_variable) or None
+        if key:
+            key = sendable_key(type(self).__name__, key)
         self._hidden = Secrets(key, _plain(self.aws_secret_access_key), _plain(self.aws_session_token))
         for name in ("aws_secret_access_key", "aws_session_token"):
             if getattr(self, name) is not None:
@@ -422,8 +425,11 @@ class _Reader(ChunkReader):
 
 
 def _plain(secret: Any) -> str | None:
+    """Without the blanks around it that a file or a variable has."""
     found = secret.get_secret_value() if isinstance(secret, SecretStr) else secret
-    return found or None
+    if found is not None and not isinstance(found, str):
+        raise InvalidInput(f"A key of AWS's is a text; got one of type {type(found).__name__}.")
+    return (found or "").strip() or None
 
 
 def _region(profile: str | None) -> str | None:

@@ -155,6 +155,7 @@ class ChatCohere(CohereAccount):
         return cohere_schema(schema, whose)
 
     def _check_together(self, kwargs: Mapping[str, Any]) -> None:
+        super()._check_together(kwargs)
         if kwargs.get("response_format") is None:
             return
         if kwargs.get("tools") or kwargs.get("documents", self.documents):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from runwell.documents.compressor import BaseReranker
 from runwell.errors import InvalidInput
 from runwell.models.retry import RetryPolicy
+from runwell.models.settings import check_settings
 from runwell.providers.cohere.chat import ChatCohere
 from runwell.providers.vendor_embeddings import with_retries, with_retries_async
 from runwell.runnables.fields import KeywordFields
@@ -38,6 +39,7 @@ class CohereRerank(KeywordFields, BaseReranker):
     def model_post_init(self, context: Any) -> None:
         if self.top_n is not None and (type(self.top_n) is not int or self.top_n < 1):
             raise InvalidInput(f"top_n is how many documents are kept, 1 or more; got {self.top_n!r}.")
+        check_settings(type(self).__name__, {name: getattr(self, name) for name in self._fields}, retried=True)
         shared = (
             *("model", "api_key", "base_url", "timeout", "client_name"),
             *("default_headers", "http_client", "http_async_client"),

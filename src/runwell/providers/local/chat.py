@@ -19,6 +19,7 @@ from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.own_blocks import Fitting
 from runwell.models.profile import ModelProfile
+from runwell.models.settings import check_settings
 from runwell.providers.local.catalogue import DEFAULT_CHAT, MODELS, find, is_gguf_path, own_file
 from runwell.providers.local.completion import Call, Calls, LocalRuntime, Settings, Text
 from runwell.providers.local.runtime import (
@@ -79,9 +80,12 @@ class LocalChatModel(BaseChatModel):
                     hint=f"Use LocalEmbeddings({self.model!r}), or a chat model: "
                     + ", ".join(name for name, each in MODELS.items() if each.kind == "chat"),
                 )
+        for name, value in check_settings("LocalChatModel", {each: getattr(self, each) for each in _SETTINGS}).items():
+            setattr(self, name, value)
         for name in ("max_tokens", "context", "slots"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"LocalChatModel's {name} must be at least 1; got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidInput(f"LocalChatModel's {name} must be at least 1; got {value!r}.")
         if self.profile is None:
             self.profile = ModelProfile(
                 max_input_tokens=self.context,
@@ -151,16 +155,20 @@ class LocalChatModel(BaseChatModel):
                     last = AIMessageChunk("", usage_metadata=usage_from_wire(event.usage.to_wire()))
                     yield ChatGenerationChunk(last, {"finish_reason": event.reason})
 
-    def _options(self, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, stop: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         unknown = set(kwargs) - _SETTINGS - _REQUEST
         if unknown:
             raise InvalidInput(
                 f"LocalChatModel takes no {', '.join(map(repr, sorted(unknown)))}.",
                 hint=f"A call takes stop, {', '.join(sorted(_SETTINGS | _REQUEST))}.",
             )
+        kwargs = {**kwargs, **check_settings("LocalChatModel", {**kwargs, "stop": stop})}
         settings = {name: kwargs[name] if name in kwargs else getattr(self, name) for name in _SETTINGS}
         request = {name: kwargs[name] for name in _REQUEST & set(kwargs) if kwargs[name] is not None}
-        return {"settings": Settings(stop=tuple(stop or ()), **settings), **request}
+        return {
+            "settings": Settings(stop=(stop,) if isinstance(stop, str) else tuple(stop or ()), **settings),
+            **request,
+        }
 
 
 def _call(call: Call) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class ChatOllama(VendorModel):
     media_sources: ClassVar[Sources] = {"image": frozenset(("base64",))}
     passes_blocks: ClassVar[bool] = False
     strict_tools: ClassVar[bool] = False
+    no_limit: ClassVar[tuple[int, ...]] = (-1, -2)
     tells_cached: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"
 

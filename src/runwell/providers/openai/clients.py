@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from runwell.providers.certificates import trusted_by
 from runwell.providers.clients import Clients, overruled_headers
+from runwell.providers.sent_apart import sendable_key
 
 __all__ = ["OpenAIClients", "client_settings", "direct", "http_client", "key_source"]
 
@@ -63,12 +64,16 @@ def key_source(give: Any, aio: bool) -> Any:
 
     source = callee(give)
     if not aio:
-        return lambda: call_sync(source)
+        return lambda: _sendable(call_sync(source))
 
     async def key() -> Any:
-        return await call_async(source)
+        return _sendable(await call_async(source))
 
     return key
+
+
+def _sendable(key: Any) -> Any:
+    return sendable_key("The function that gives it", key) if isinstance(key, str) else key
 
 
 def direct(client: Any, model: Any) -> Any:

@@ -121,6 +121,7 @@ class ChatLlamaServer(OpenAILike):
 
     provider: ClassVar[str] = "llamacpp"
     default_base_url: ClassVar[str] = "http://127.0.0.1:8080/v1"
+    no_limit: ClassVar[tuple[int, ...]] = (-1,)
     url_variable: ClassVar[str] = "LLAMACPP_BASE_URL"
     key_variable: ClassVar[str] = "LLAMACPP_API_KEY"
     needs_key: ClassVar[bool] = False
@@ -133,6 +134,7 @@ class ChatLMStudio(OpenAILike):
 
     provider: ClassVar[str] = "lmstudio"
     default_base_url: ClassVar[str] = "http://127.0.0.1:1234/v1"
+    no_limit: ClassVar[tuple[int, ...]] = (-1,)
     url_variable: ClassVar[str] = "LMSTUDIO_BASE_URL"
     key_variable: ClassVar[str] = "LMSTUDIO_API_KEY"
     needs_key: ClassVar[bool] = False
