@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from runwell.agents.cut_results import bounded
@@ -10,7 +11,7 @@ from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest, own_call, refused_return
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure
-from runwell.effects import CallHook, Flow, flow
+from runwell.effects import Call, Callee, CallHook, Flow, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
@@ -85,7 +86,7 @@ def _execute(setup: Setup, call: dict[str, Any], tool: BaseTool | None, state: A
     if tool is None:
         return _absent(setup, call, state, runtime)
     ambient = CURRENT.get()
-    if ambient is None or not ambient.handlers:
+    if ambient is None or not ambient.handlers or tool.calls_itself:
         return _run(setup, tool, call, state, runtime)
     return _observed(setup, tool, call, state, runtime)
 
@@ -108,7 +109,10 @@ async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: A
 
 async def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
     try:
-        result = await tool.call(tool.prepare(call["args"], runtime))
+        if tool.calls_itself:
+            result = await _invoked(tool, call, runtime)
+        else:
+            result = await tool.call(tool.prepare(call["args"], runtime))
         answer = tool.finish(result, call)
     except Exception as error:
         own = tool.answer_error(error, call)
@@ -126,6 +130,12 @@ async def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, r
         if edited is not None:
             answer = _noted(answer, edited, call)
     return answer
+
+
+def _invoked(tool: BaseTool, call: dict[str, Any], runtime: Any) -> Call[Any]:
+    """By the `invoke` that a class of the user's writes, as by hand."""
+    given = {**call, "type": "tool_call"}
+    return Call(Callee(partial(tool.invoke, given, injected=runtime), partial(tool.ainvoke, given, injected=runtime)))
 
 
 def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
+from runwell.drivers.other_colour import answer_in_both, beneath, writes
 from runwell.effects import Callee
 from runwell.errors import UsageError
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage
@@ -26,10 +27,9 @@ class BaseChatMessageHistory:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        answer_in_both(cls, {"add_messages": "aadd_messages", "clear": "aclear"}, BaseChatMessageHistory)
         names = (*_PAIRS, *_PAIRS.values(), "add_message")
-        cls._written = frozenset(
-            name for name in names if getattr(cls, name) is not getattr(BaseChatMessageHistory, name)
-        )
+        cls._written = frozenset(name for name in names if writes(cls, name, BaseChatMessageHistory))
 
     @property
     def session_key(self) -> Hashable:
@@ -65,7 +65,7 @@ class BaseChatMessageHistory:
         self._must_have("add_messages", "add_message")
         from runwell.drivers.aio import in_worker
 
-        await in_worker(self.add_messages, messages)
+        await in_worker(beneath(self, "add_messages"), messages)
 
     def add_message(self, message: BaseMessage) -> None:
         """Add one message."""
@@ -88,7 +88,7 @@ class BaseChatMessageHistory:
         self._must_have("clear")
         from runwell.drivers.aio import in_worker
 
-        await in_worker(self.clear)
+        await in_worker(beneath(self, "clear"))
 
     # -- one form by the other
 
@@ -105,7 +105,7 @@ class BaseChatMessageHistory:
             self._must_have(name)
         from runwell.drivers.sync import call_sync
 
-        function = getattr(self, twin)
+        function = beneath(self, twin)
         return lambda *args: call_sync(Callee(None, function), *args)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runwell.chat_history.history import BaseChatMessageHistory
+from runwell.drivers.other_colour import beneath
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.message import BaseMessage
 
@@ -29,13 +30,13 @@ class InMemoryChatMessageHistory(BaseChatMessageHistory):
         self._messages.extend(convert_to_messages(messages))  # one step, for every thread
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        self.add_messages(messages)
+        beneath(self, "add_messages")(messages)
 
     def clear(self) -> None:
         self._messages.clear()
 
     async def aclear(self) -> None:
-        self.clear()
+        beneath(self, "clear")()
 
     def __repr__(self) -> str:
         return f"InMemoryChatMessageHistory({len(self._messages)} messages)"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runwell.documents.document import Document
+from runwell.drivers.other_colour import answer_in_both, beneath, writes
 from runwell.errors import InvalidInput, UsageError
 
 __all__ = ["BaseDocumentCompressor", "BaseReranker", "Ranked"]
@@ -20,24 +21,28 @@ class BaseDocumentCompressor:
     A subclass writes `compress_documents` or `acompress_documents`, and gets the other.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {"compress_documents": "acompress_documents"}, BaseDocumentCompressor)
+
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
         """What is left of the documents. They themselves are not changed."""
-        if type(self).acompress_documents is BaseDocumentCompressor.acompress_documents:
+        if not writes(type(self), "acompress_documents", BaseDocumentCompressor):
             raise _unwritten(self, "compress_documents")
         from runwell.drivers.sync import call_sync
         from runwell.effects import Callee
 
-        return call_sync(Callee(None, self.acompress_documents), documents, query, callbacks)
+        return call_sync(Callee(None, beneath(self, "acompress_documents")), documents, query, callbacks)
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Any = None
     ) -> list[Document]:
         """As `compress_documents`. A plain implementation runs in a worker thread."""
-        if type(self).compress_documents is BaseDocumentCompressor.compress_documents:
+        if not writes(type(self), "compress_documents", BaseDocumentCompressor):
             raise _unwritten(self, "compress_documents")
         from runwell.drivers.aio import in_worker
 
-        return await in_worker(self.compress_documents, documents, query, callbacks)
+        return await in_worker(beneath(self, "compress_documents"), documents, query, callbacks)
 
 
 class BaseReranker(BaseDocumentCompressor):
@@ -49,22 +54,27 @@ class BaseReranker(BaseDocumentCompressor):
 
     top_n: int | None = 3
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {"rerank": "arerank"})
+        answer_in_both(cls, {"_ranked": "_aranked"}, BaseReranker)
+
     def _ranked(self, texts: list[str], query: str, top_n: int) -> list[tuple[int, float]]:
         """(Index, score) of at least the `top_n` best, in any order; neither is empty."""
-        if type(self)._aranked is BaseReranker._aranked:
+        if not writes(type(self), "_aranked", BaseReranker):
             raise _unwritten(self, "_ranked")
         from runwell.drivers.sync import call_sync
         from runwell.effects import Callee
 
-        return call_sync(Callee(None, self._aranked), texts, query, top_n)
+        return call_sync(Callee(None, beneath(self, "_aranked")), texts, query, top_n)
 
     async def _aranked(self, texts: list[str], query: str, top_n: int) -> list[tuple[int, float]]:
         """As `_ranked`. A plain implementation runs in a worker thread."""
-        if type(self)._ranked is BaseReranker._ranked:
+        if not writes(type(self), "_ranked", BaseReranker):
             raise _unwritten(self, "_ranked")
         from runwell.drivers.aio import in_worker
 
-        return await in_worker(self._ranked, texts, query, top_n)
+        return await in_worker(beneath(self, "_ranked"), texts, query, top_n)
 
     def rerank(
         self, documents: Sequence[str | Document | dict[str, Any]], query: str, *, top_n: int | None = None

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runwell.drivers.other_colour import answer_in_both, beneath
 from runwell.messages.message import BaseMessage
 
 __all__ = ["BaseCache", "InMemoryCache", "cache_key"]
@@ -48,6 +49,10 @@ def _sorted(value: Any) -> Any:
 class BaseCache(ABC):
     """Where answers are kept: `lookup` and `update` by the two halves of `cache_key`. Called from several threads."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {"lookup": "alookup", "update": "aupdate", "clear": "aclear"}, BaseCache)
+
     @abstractmethod
     def lookup(self, prompt: str, llm_string: str) -> Sequence[Any] | None:
         """The generations stored, or None."""
@@ -62,15 +67,15 @@ class BaseCache(ABC):
 
     async def alookup(self, prompt: str, llm_string: str) -> Sequence[Any] | None:
         """As `lookup`; override it where looking up waits for something."""
-        return self.lookup(prompt, llm_string)
+        return beneath(self, "lookup")(prompt, llm_string)  # type: ignore[no-any-return]
 
     async def aupdate(self, prompt: str, llm_string: str, return_val: Sequence[Any]) -> None:
         """As `update`."""
-        self.update(prompt, llm_string, return_val)
+        beneath(self, "update")(prompt, llm_string, return_val)
 
     async def aclear(self, **kwargs: Any) -> None:
         """As `clear`."""
-        self.clear(**kwargs)
+        beneath(self, "clear")(**kwargs)
 
 
 class InMemoryCache(BaseCache):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from runwell.drivers.closing import aclose
 from runwell.drivers.colour import RETOLD, told_apart
+from runwell.drivers.other_colour import answer_in_both
 from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
@@ -46,6 +47,7 @@ from runwell.models.retry import RetryPolicy
 from runwell.models.settings import check_retries
 from runwell.observe.run import Run, open_run
 from runwell.ports.runtime import spending
+from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
 
@@ -130,6 +132,9 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        answer_in_both(cls, {"generate": "agenerate"})
+        answer_in_both(cls, {"_generate": "_agenerate"}, BaseChatModel)
+        answer_in_both(cls, {"_stream": "_astream"}, BaseChatModel, STREAMS)
         cls._writes = frozenset(name for name in _WRITTEN if getattr(cls, name) is not getattr(BaseChatModel, name))
 
     def __init__(self, **given: Any) -> None:

@@ -7,6 +7,7 @@ from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
 from runwell.drivers.closing import aclose
+from runwell.drivers.other_colour import answer_in_both
 from runwell.errors import InvalidInput, UsageError
 from runwell.messages.message import HumanMessage
 from runwell.models.chat_model import HARMLESS
@@ -20,6 +21,7 @@ from runwell.models.rate_limits import BaseRateLimiter
 from runwell.models.reply import from_plain, from_thread
 from runwell.models.settings import check_retries
 from runwell.observe.run import Run, open_run
+from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
 
@@ -51,6 +53,9 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        answer_in_both(cls, {"generate": "agenerate"})
+        answer_in_both(cls, {"_generate": "_agenerate"}, BaseLLM)
+        answer_in_both(cls, {"_stream": "_astream"}, BaseLLM, STREAMS)
         written = [name for name in _WRITTEN if getattr(cls, name) is not getattr(BaseLLM, name)]
         body = {name: getattr(Completing, f"{name}_text") for name in written}
         cls._engine = type(f"{cls.__name__}Completing", (Completing,), body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from runwell.drivers.other_colour import beneath
 from runwell.errors import InvalidInput
 from runwell.messages.message import BaseMessage
 from runwell.observe.context import CURRENT
@@ -88,7 +89,7 @@ class BaseOutputParser(Runnable[Any, T]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> T:
         if self.never_blocks:
-            return self.invoke(input, config)
+            return beneath(self, "invoke")(input, config)  # type: ignore[no-any-return]
         if type(self).aparse is BaseOutputParser.aparse:
             return await super().ainvoke(input, config)
         run = open_run("parser", self, input, config)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from runwell.drivers.other_colour import answer_in_both, beneath, writes
 from runwell.errors import UsageError
 
 __all__ = ["Embeddings"]
@@ -19,39 +21,42 @@ class Embeddings:
     embedded as a document.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {"embed_documents": "aembed_documents", "embed_query": "aembed_query"}, Embeddings)
+
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """One vector per text, in order."""
-        own = type(self).aembed_documents
-        if own is Embeddings.aembed_documents:
+        if not writes(type(self), "aembed_documents", Embeddings):
             raise _unwritten(self)
         from runwell.drivers.sync import call_sync
         from runwell.effects import Callee
 
-        return call_sync(Callee(None, self.aembed_documents), texts)
+        return call_sync(Callee(None, beneath(self, "aembed_documents")), texts)
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """One vector per text, in order. A plain implementation runs in a worker thread."""
-        if type(self).embed_documents is Embeddings.embed_documents:
+        if not writes(type(self), "embed_documents", Embeddings):
             raise _unwritten(self)
         from runwell.drivers.aio import in_worker
 
-        return await in_worker(self.embed_documents, texts)
+        return await in_worker(beneath(self, "embed_documents"), texts)
 
     def embed_query(self, text: str) -> Vector:
         """The vector to search with."""
-        if type(self).aembed_query is not Embeddings.aembed_query:
+        if writes(type(self), "aembed_query", Embeddings):
             from runwell.drivers.sync import call_sync
             from runwell.effects import Callee
 
-            return call_sync(Callee(None, self.aembed_query), text)
+            return call_sync(Callee(None, beneath(self, "aembed_query")), text)
         return self.embed_documents([text])[0]
 
     async def aembed_query(self, text: str) -> Vector:
         """The vector to search with. A plain implementation runs in a worker thread."""
-        if type(self).embed_query is not Embeddings.embed_query:
+        if writes(type(self), "embed_query", Embeddings):
             from runwell.drivers.aio import in_worker
 
-            return await in_worker(self.embed_query, text)
+            return await in_worker(beneath(self, "embed_query"), text)
         return (await self.aembed_documents([text]))[0]
 
 

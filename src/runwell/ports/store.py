@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypedDict, cast
 
+from runwell.drivers.other_colour import answer_in_both, beneath, writes
 from runwell.errors import InvalidInput, InvalidNamespaceError, UsageError
 from runwell.ports.embeddings import Embeddings
 
@@ -213,22 +214,27 @@ class BaseStore:
     supports_ttl: bool = False
     ttl_config: TTLConfig | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {"batch": "abatch"}, BaseStore)
+        answer_in_both(cls, {name: f"a{name}" for name in ("get", "put", "delete", "search", "list_namespaces")})
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The result of each operation, in order."""
-        if type(self).abatch is BaseStore.abatch:
+        if not writes(type(self), "abatch", BaseStore):
             raise _unwritten(self)
         from runwell.drivers.sync import call_sync
         from runwell.effects import Callee
 
-        return call_sync(Callee(None, self.abatch), ops)
+        return call_sync(Callee(None, beneath(self, "abatch")), ops)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The result of each operation, in order. A plain implementation runs in a worker thread."""
-        if type(self).batch is BaseStore.batch:
+        if not writes(type(self), "batch", BaseStore):
             raise _unwritten(self)
         from runwell.drivers.aio import in_worker
 
-        return await in_worker(self.batch, ops)
+        return await in_worker(beneath(self, "batch"), ops)
 
     # -- one operation
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from runwell.drivers.other_colour import beneath
 from runwell.errors import InvalidInput, nearest
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
@@ -54,7 +55,7 @@ class BasePromptTemplate(Runnable[Any, PromptValue]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> PromptValue:
         if self.never_blocks:
-            return self.invoke(input, config)
+            return beneath(self, "invoke")(input, config)  # type: ignore[no-any-return]
         run = open_run("prompt", self, input, config)
         if run is not None:
             return await run.acall(lambda: self._afill(self._values(input)))

@@ -5,11 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.drivers.closing import aclose
 
-__all__ = ["aclosing_each", "alone", "closing_each", "in_place", "in_thread", "through_loop", "through_thread"]
+if TYPE_CHECKING:
+    from runwell.drivers.other_colour import Makers
+
+__all__ = [
+    "STREAMS",
+    "TRANSFORMS",
+    "aclosing_each",
+    "alone",
+    "closing_each",
+    "in_place",
+    "in_thread",
+    "through_loop",
+    "through_thread",
+]
 
 T = TypeVar("T")
 
@@ -158,3 +171,41 @@ async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:
     """Close the async iterators of a pipeline, the last first."""
     for iterator in reversed(iterators):
         await aclose(iterator)
+
+
+def _astream_by(written: str, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+    def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        def start() -> Iterator[Any]:
+            return getattr(self, written)(*args, **kwargs)  # type: ignore[no-any-return]
+
+        return in_place(start) if getattr(self, "never_blocks", False) else in_thread(start)
+
+    return astream
+
+
+def _stream_by(written: str, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        from runwell.drivers.streams import iterate_sync
+
+        return iterate_sync(getattr(self, written)(*args, **kwargs))
+
+    return stream
+
+
+def _atransform_by(written: str, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+    def atransform(self: Any, input: AsyncIterator[Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        return through_thread(lambda source: getattr(self, written)(source, *args, **kwargs), input)
+
+    return atransform
+
+
+def _transform_by(written: str, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    def transform(self: Any, input: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
+        return through_loop(lambda source: getattr(self, written)(source, *args, **kwargs), input)
+
+    return transform
+
+
+STREAMS: Makers = (_astream_by, _stream_by)
+TRANSFORMS: Makers = (_atransform_by, _transform_by)
+"""How one colour of a method that gives a stream is made of the other one."""

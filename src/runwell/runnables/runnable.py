@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 from runwell.drivers.closing import aclose
+from runwell.drivers.other_colour import answer_in_both, beneath
 from runwell.effects import Callee
 from runwell.errors import InvalidInput, UsageError
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run
 from runwell.runnables.addable import add_all
+from runwell.runnables.bridges import STREAMS, TRANSFORMS
 from runwell.runnables.composing import Composable, Input, Other, Output
 from runwell.runnables.config import RunnableConfig
 from runwell.runnables.describing import Described
@@ -48,6 +50,10 @@ class Runnable(Composable[Input, Output], Described):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        answer_in_both(cls, {"invoke": "ainvoke"}, Runnable)
+        answer_in_both(cls, {"batch": "abatch"})
+        answer_in_both(cls, {"stream": "astream"}, Runnable, STREAMS)
+        answer_in_both(cls, {"transform": "atransform"}, Runnable, TRANSFORMS)
         cls._written = frozenset(name for name in _PROTOCOL if as_written(cls, name) is not getattr(Runnable, name))
         if cls._written and is_own(cls, Runnable, _PROTOCOL):
             observe(cls, Runnable, _PROTOCOL)
@@ -60,7 +66,7 @@ class Runnable(Composable[Input, Output], Described):
         if "ainvoke" in written:
             from runwell.drivers.sync import call_sync
 
-            return call_sync(Callee(None, self.ainvoke), input, config, **kwargs)
+            return call_sync(Callee(None, beneath(self, "ainvoke")), input, config, **kwargs)  # type: ignore[no-any-return]
         if written:
             return self._whole(list(self.stream(input, config, **kwargs)))  # type: ignore[no-any-return]
         raise self._nothing_written()
@@ -72,12 +78,12 @@ class Runnable(Composable[Input, Output], Described):
             chunks = [chunk async for chunk in self.astream(input, config, **kwargs)]
             return self._whole(chunks)  # type: ignore[no-any-return]
         if self.never_blocks:
-            return self.invoke(input, config, **kwargs)
+            return beneath(self, "invoke")(input, config, **kwargs)  # type: ignore[no-any-return]
         if not written:
             raise self._nothing_written()
         from runwell.drivers.aio import call_async
 
-        return await call_async(Callee(self.invoke, None), input, config, **kwargs)
+        return await call_async(Callee(beneath(self, "invoke"), None), input, config, **kwargs)
 
     # -- streams
 
@@ -89,7 +95,7 @@ class Runnable(Composable[Input, Output], Described):
         if "atransform" in written or "astream" in written:
             from runwell.drivers.streams import iterate_sync
 
-            return iterate_sync(self.astream(input, config, **kwargs))
+            return iterate_sync(beneath(self, "astream")(input, config, **kwargs))
         return self._once(input, config, kwargs)
 
     def _once(self, input: Any, config: RunnableConfig | None, kwargs: dict[str, Any]) -> Iterator[Output]:
@@ -108,7 +114,7 @@ class Runnable(Composable[Input, Output], Described):
             from runwell.runnables.bridges import in_place, in_thread
 
             def start() -> Iterator[Output]:
-                return self.stream(input, config, **kwargs)
+                return beneath(self, "stream")(input, config, **kwargs)  # type: ignore[no-any-return]
 
             return in_place(start) if self.never_blocks else in_thread(start)
         return self._aonce(input, config, kwargs)
@@ -125,7 +131,7 @@ class Runnable(Composable[Input, Output], Described):
         if "atransform" in self._written:
             from runwell.runnables.bridges import through_loop
 
-            return through_loop(lambda chunks: self.atransform(chunks, config, **kwargs), input)
+            return through_loop(lambda chunks: beneath(self, "atransform")(chunks, config, **kwargs), input)
         return self._gathered(input, config, kwargs)
 
     def _gathered(
@@ -142,7 +148,7 @@ class Runnable(Composable[Input, Output], Described):
         if "transform" in self._written:
             from runwell.runnables.bridges import through_thread
 
-            return through_thread(lambda source: self.transform(source, config, **kwargs), input)
+            return through_thread(lambda source: beneath(self, "transform")(source, config, **kwargs), input)
         return self._agathered(input, config, kwargs)
 
     async def _agathered(

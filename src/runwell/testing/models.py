@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from runwell.drivers.other_colour import beneath
 from runwell.errors import InvalidInput, UsageError
 from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
@@ -295,7 +296,7 @@ class FakeEmbeddings(Embeddings):
         return [self._vector(text) for text in texts]
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return self.embed_documents(texts)
+        return beneath(self, "embed_documents")(texts)  # type: ignore[no-any-return]
 
     def _vector(self, text: str) -> list[float]:
         return [random.gauss(0.0, 1.0) for _ in range(self.size)]

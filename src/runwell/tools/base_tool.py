@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from runwell.drivers.colour import is_async
+from runwell.drivers.other_colour import writes
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError, ToolError, UsageError, nearest
 from runwell.messages.message import ToolMessage
@@ -91,6 +92,8 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
     output_schema: Any = None
 
     run_kind: ClassVar[str] = "tool"
+    calls_itself: ClassVar[bool] = False
+    """Whether `invoke` or `ainvoke` is written by a subclass: an agent calls the tool through it then."""
 
     _definition: Definition | None = None
     _output: OutputSchema | None = None
@@ -112,6 +115,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         if self.timeout is not None and not self.timeout > 0:
             raise InvalidInput(f"Tool {self.name!r}: timeout={self.timeout!r}", hint="Seconds, more than 0, or None.")
         self._define(wait=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.calls_itself = writes(cls, "invoke", BaseTool) or writes(cls, "ainvoke", BaseTool)
 
     def model_copy(self, *, update: dict[str, Any] | None = None) -> Self:
         """The same tool with some fields changed; what follows from them is worked out again."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from runwell.drivers.other_colour import answer_in_both, beneath
 from runwell.errors import ForbiddenType, InvalidConfig, SerializationError, StorageError, UnserializableType
 from runwell.persistence.checkpoints.worker import Worker
 from runwell.persistence.serialization.encryption import Cipher
@@ -29,6 +30,10 @@ class RowCache:
     """
 
     cheap: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_both(cls, {name: f"a{name}" for name in ("get", "set", "clear", "lookup", "update")})
 
     def __init__(
         self,
@@ -112,13 +117,16 @@ class RowCache:
     # -- from an event loop
 
     async def aget(self, keys: Sequence[FullKey], types: frozenset[type] = NO_TYPES) -> dict[FullKey, Any]:
-        return self.get(keys, types) if self.cheap else await self._worker.run(self.get, keys, types)
+        get = beneath(self, "get")
+        return get(keys, types) if self.cheap else await self._worker.run(get, keys, types)
 
     async def aset(self, pairs: Mapping[FullKey, tuple[Any, float | None]], types: frozenset[type] = NO_TYPES) -> None:
-        self.set(pairs, types) if self.cheap else await self._worker.run(self.set, pairs, types)
+        set_ = beneath(self, "set")
+        set_(pairs, types) if self.cheap else await self._worker.run(set_, pairs, types)
 
     async def aclear(self, namespaces: Sequence[Namespace] | None = None, **kwargs: Any) -> None:
-        self.clear(namespaces) if self.cheap else await self._worker.run(self.clear, namespaces)
+        clear = beneath(self, "clear")
+        clear(namespaces) if self.cheap else await self._worker.run(clear, namespaces)
 
     async def alookup(self, prompt: str, llm_string: str) -> list[Any] | None:
         key = _model_key(prompt, llm_string)
