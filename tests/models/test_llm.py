@@ -21,7 +21,7 @@ from runwell.models import (
     RetryPolicy,
     SimpleChatModel,
 )
-from runwell.observe import BaseCallbackHandler
+from runwell.observe import BaseCallbackHandler, get_usage_metadata_callback
 from runwell.parsers import StrOutputParser
 from runwell.prompts import ChatPromptTemplate, PromptTemplate
 from runwell.testing import FakeListLLM, FakeStreamingListLLM
@@ -200,3 +200,25 @@ def test_a_chat_model_that_is_one_function(kind: type[SimpleChatModel], driver: 
     for base in (SimpleChatModel, LLM):
         with pytest.raises(UsageError, match="does not write _call"):
             base()
+
+
+def test_what_it_says_of_its_tokens_is_counted(driver: Any) -> None:
+    """In the words of completion models, `llm_output["token_usage"]`, or in those of messages."""
+
+    class Counts(BaseLLM):
+        about: Any = None
+
+        def _generate(self, prompts: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> LLMResult:
+            return LLMResult([[Generation("yes")] for _ in prompts], {"model_name": "mine", **self.about})
+
+    words = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    used = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    with get_usage_metadata_callback() as usage:
+        for about in (
+            {"token_usage": words},
+            {"usage_metadata": used},
+            {"token_usage": used},
+            {"token_usage": {"x": 1}},
+        ):
+            assert driver.invoke(Counts(about=about), "?") == "yes"
+    assert usage.usage_metadata == {"mine": {"input_tokens": 9, "output_tokens": 6, "total_tokens": 15}}

@@ -20,7 +20,7 @@ from runwell.errors import (
     UnsupportedByProvider,
 )
 from runwell.models import InMemoryCache, RetryPolicy
-from runwell.observe import BaseCallbackHandler
+from runwell.observe import BaseCallbackHandler, get_usage_metadata_callback
 from runwell.parsers import StrOutputParser
 from runwell.prompts import PromptTemplate
 from runwell.providers.ollama import OllamaLLM
@@ -221,3 +221,36 @@ def test_ollamas_completions_are_streamed(ollama: WireServer, driver: Any) -> No
     ollama.json(generated("b"))
     found = OllamaLLM(model="m", base_url=ollama.base_url).generate(["x", "y"])
     assert sorted(some[0].text for some in found.generations) == ["a", "b"]
+
+
+def test_its_tokens_are_counted(wire: WireServer, ollama: WireServer, driver: Any) -> None:
+    """By `get_usage_metadata_callback`, as those of chat models are: whole, streamed, and several in one request."""
+    told: list[Any] = []
+
+    class Watch(BaseCallbackHandler):
+        def on_llm_end(self, response: Any, **about: Any) -> None:
+            told.append(
+                (response.generations[0][0].text, response.generations[0][0].generation_info, response.llm_output)
+            )
+
+    model = openai(wire, batch_size=2)
+    wire.json(completion("1"))
+    wire.events(piece("Hel"), piece("lo", finish_reason="stop"), {"choices": [], "usage": USAGE}, "[DONE]")
+    wire.json(completion("1", "2"))
+    ollama.json({"model": "llama", "response": "3", "done": True, "prompt_eval_count": 4, "eval_count": 1})
+    with get_usage_metadata_callback() as usage:
+        found = driver.invoke(model, "a", {"callbacks": [Watch()]})
+        assert (found, type(found)) == ("1", str)
+        assert driver.stream(model, "a", {"callbacks": [Watch()]}) == ["Hel", "lo"]
+        if driver.colour == "sync":
+            model.generate(["a", "b"])
+        else:
+            asyncio.run(model.agenerate(["a", "b"]))
+        driver.invoke(OllamaLLM(model="llama", base_url=ollama.base_url), "1 + 2?")
+    assert usage.usage_metadata["m-1"] == {"input_tokens": 9, "output_tokens": 6, "total_tokens": 15}
+    assert usage.usage_metadata["llama"]["total_tokens"] == 5
+    (_, first, output), (streamed, _, _) = told
+    assert first["finish_reason"] == "stop"
+    assert output["model_name"] == "m-1"
+    assert output["token_usage"]["total_tokens"] == 5
+    assert streamed == "Hello"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from runwell.errors import UsageError
@@ -12,6 +12,9 @@ from runwell.models.chat_model import BaseChatModel
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
 __all__ = ["Completing"]
+
+
+_COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
 
 
 class Completing(BaseChatModel):
@@ -71,8 +74,14 @@ class Completing(BaseChatModel):
             if not isinstance(first.text, str):
                 raise UsageError(f"{type(self.llm).__name__} gave {first.text!r:.200}, which is no text.")
         content: Any = firsts[0].text if asked == 1 else [{"type": "text", "text": first.text} for first in firsts]
-        usage = (result.llm_output or {}).get("usage_metadata")
-        return ChatResult([ChatGeneration(AIMessage(content, usage_metadata=usage), firsts[0].generation_info)])
+        about = result.llm_output or {}
+        usage = about.get("usage_metadata") or _usage_of(about.get("token_usage"))
+        told = (
+            {"model_name": about["model_name"], **(firsts[0].generation_info or {})}
+            if about.get("model_name")
+            else None
+        )
+        return ChatResult([ChatGeneration(AIMessage(content, usage_metadata=usage), told or firsts[0].generation_info)])
 
     def _piece(self, piece: Any) -> ChatGenerationChunk:
         if not isinstance(piece, GenerationChunk):
@@ -82,3 +91,13 @@ class Completing(BaseChatModel):
         about = dict(piece.generation_info or {})
         usage = about.pop("usage_metadata", None)
         return ChatGenerationChunk(AIMessageChunk(piece.text, usage_metadata=usage), about or None)
+
+
+def _usage_of(told: Any) -> Any:
+    """Token counts in the words that completion models have for them."""
+    if not isinstance(told, Mapping):
+        return None
+    found = [told.get(theirs, told.get(ours)) for theirs, ours in _COUNTS]
+    if not all(isinstance(each, int) for each in found):
+        return None
+    return {"input_tokens": found[0], "output_tokens": found[1], "total_tokens": told.get("total_tokens", sum(found))}

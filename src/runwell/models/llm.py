@@ -10,6 +10,7 @@ from runwell.drivers.closing import aclose
 from runwell.drivers.other_colour import answer_in_both
 from runwell.errors import InvalidInput, UsageError
 from runwell.messages.message import HumanMessage
+from runwell.messages.usage import add_usage
 from runwell.models.chat_model import HARMLESS
 from runwell.models.completing import Completing
 from runwell.models.outputs import (
@@ -20,6 +21,7 @@ from runwell.models.outputs import (
 from runwell.models.rate_limits import BaseRateLimiter
 from runwell.models.reply import from_plain, from_thread
 from runwell.models.settings import check_retries
+from runwell.observe.llm_result import completed
 from runwell.observe.run import Run, open_run
 from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
@@ -118,7 +120,9 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
         if run is None:
             return engine._answer([HumanMessage(prompt)], stop, kwargs, None).text
         with run:
-            return run.end(engine._answer([HumanMessage(prompt)], stop, kwargs, run).text)
+            message = engine._answer([HumanMessage(prompt)], stop, kwargs, run)
+            run.end(completed(message.text, message.response_metadata, message.usage_metadata))
+            return message.text
 
     async def ainvoke(
         self, input: Any, config: Mapping[str, Any] | None = None, *, stop: list[str] | None = None, **kwargs: Any
@@ -129,7 +133,9 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
         if run is None:
             return (await engine._aanswer([HumanMessage(prompt)], stop, kwargs, None)).text
         async with run:
-            return run.end((await engine._aanswer([HumanMessage(prompt)], stop, kwargs, run)).text)
+            message = await engine._aanswer([HumanMessage(prompt)], stop, kwargs, run)
+            run.end(completed(message.text, message.response_metadata, message.usage_metadata))
+            return message.text
 
     def stream(
         self, input: Any, config: Mapping[str, Any] | None = None, *, stop: list[str] | None = None, **kwargs: Any
@@ -137,17 +143,19 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
         """The text in pieces that add up to it."""
         prompt = self._prompt(input)
         run, engine = self._open(prompt, config)
+        beside = _Beside()
 
         def pieces() -> Iterator[str]:
             chunks = engine._counted([HumanMessage(prompt)], stop, kwargs, run)
             try:
                 for chunk in chunks:
+                    beside.take(chunk)
                     if chunk.text:
                         yield chunk.text
             finally:
                 chunks.close()  # type: ignore[attr-defined]
 
-        return pieces() if run is None else run.watch(pieces, "".join, str)
+        return pieces() if run is None else run.watch(pieces, beside.whole, str)
 
     def astream(
         self, input: Any, config: Mapping[str, Any] | None = None, *, stop: list[str] | None = None, **kwargs: Any
@@ -155,17 +163,19 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
         """As `stream`."""
         prompt = self._prompt(input)
         run, engine = self._open(prompt, config)
+        beside = _Beside()
 
         async def pieces() -> AsyncIterator[str]:
             chunks = engine._acounted([HumanMessage(prompt)], stop, kwargs, run)
             try:
                 async for chunk in chunks:
+                    beside.take(chunk)
                     if chunk.text:
                         yield chunk.text
             finally:
                 await aclose(chunks)
 
-        return pieces() if run is None else run.awatch(pieces, "".join, str)
+        return pieces() if run is None else run.awatch(pieces, beside.whole, str)
 
     def generate(
         self, prompts: Sequence[str], stop: list[str] | None = None, callbacks: Any = None, **kwargs: Any
@@ -218,6 +228,26 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
         return run, self._engine(
             llm=self, cache=self.cache, rate_limiter=self.rate_limiter, max_retries=self.max_retries
         )
+
+
+class _Beside:
+    """What the chunks of a stream say beside their texts."""
+
+    __slots__ = ("_metadata", "_usage")
+
+    def __init__(self) -> None:
+        self._metadata: dict[str, Any] = {}
+        self._usage: Any = None
+
+    def take(self, chunk: Any) -> None:
+        if chunk.response_metadata:
+            self._metadata |= chunk.response_metadata
+        if chunk.usage_metadata:
+            self._usage = add_usage(self._usage, chunk.usage_metadata)
+
+    def whole(self, texts: Sequence[str]) -> str:
+        """The run's output."""
+        return completed("".join(texts), self._metadata, self._usage)  # type: ignore[no-any-return]
 
 
 class LLM(BaseLLM):

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["LLMResult", "answer_of", "as_llm_result", "prompts_of", "transcript"]
+__all__ = ["LLMResult", "answer_of", "as_llm_result", "completed", "prompts_of", "transcript"]
+
+
+class _Completion(str):
+    """What a completion model answered: the text, with what a chat model's message says beside its own."""
+
+    __slots__ = ("response_metadata", "usage_metadata")
+    response_metadata: Mapping[str, Any]
+    usage_metadata: Any
+
+
+class _Completions(list[str]):
+    """As `_Completion`, of several prompts that went in one request."""
+
+    __slots__ = ("response_metadata", "usage_metadata")
+    response_metadata: Mapping[str, Any]
+    usage_metadata: Any
+
+
+def completed(texts: str | Sequence[str], metadata: Mapping[str, Any], usage: Any) -> Any:
+    """The output of a completion model's run: a text, or a list of them, that knows the model and the tokens. Those of
+    a list are said of its first text, for handlers that look at that alone."""
+    outputs: _Completion | _Completions
+    if isinstance(texts, str):
+        outputs = _Completion(texts)
+    else:
+        outputs = _Completions(completed(text, metadata, None if at else usage) for at, text in enumerate(texts))
+    outputs.response_metadata, outputs.usage_metadata = metadata, usage
+    return outputs
 
 
 class _Generation:
@@ -17,6 +46,8 @@ class _Generation:
         text = getattr(message, "text", message)
         self.text = text if isinstance(text, str) else str(text)
         self.generation_info: dict[str, Any] | None = None
+        if isinstance(message, _Completion):
+            self.generation_info = dict(message.response_metadata)
 
 
 class LLMResult:
@@ -40,8 +71,15 @@ def as_llm_result(outputs: Any) -> LLMResult:
     if generations is not None:
         return LLMResult([list(generations)], getattr(outputs, "llm_output", None))
     if _are_texts(outputs):
-        return LLMResult([[_Generation(text)] for text in outputs], None)
-    return LLMResult([[_Generation(outputs)]], None)
+        return LLMResult([[_Generation(text)] for text in outputs], _told(outputs))
+    return LLMResult([[_Generation(outputs)]], _told(outputs))
+
+
+def _told(outputs: Any) -> dict[str, Any] | None:
+    if not isinstance(outputs, _Completion | _Completions):
+        return None
+    about = {"model_name": outputs.response_metadata.get("model_name"), "token_usage": outputs.usage_metadata}
+    return {name: value for name, value in about.items() if value}
 
 
 def prompts_of(inputs: Any) -> list[str]:

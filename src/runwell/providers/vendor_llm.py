@@ -12,6 +12,7 @@ from runwell.models.llm import BaseLLM
 from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import Generation, GenerationChunk, LLMResult
 from runwell.models.settings import check_settings
+from runwell.observe.llm_result import completed
 from runwell.providers.sent_apart import check_dicts
 from runwell.providers.vendor_model import VendorModel
 
@@ -106,7 +107,7 @@ class VendorLLM(BaseLLM):
             return engine._answer(said, stop, dict(kwargs), None)
         with run:
             message = engine._answer(said, stop, dict(kwargs), run)
-            run.end(_texts_of(message))
+            run.end(completed(_texts_of(message), message.response_metadata, message.usage_metadata))
             return message
 
     async def _aseveral(self, prompts: list[str], stop: Any, callbacks: Any, kwargs: dict[str, Any]) -> Any:
@@ -116,7 +117,7 @@ class VendorLLM(BaseLLM):
             return await engine._aanswer(said, stop, dict(kwargs), None)
         async with run:
             message = await engine._aanswer(said, stop, dict(kwargs), run)
-            run.end(_texts_of(message))
+            run.end(completed(_texts_of(message), message.response_metadata, message.usage_metadata))
             return message
 
     # -- one request
