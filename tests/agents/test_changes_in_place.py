@@ -102,6 +102,66 @@ def test_a_second_try_of_a_tool_begins_with_the_arguments_as_they_were(run: Any)
     assert tried == ["here!", "here!"]
 
 
+def twice(self: Any, request: Any, handler: Any) -> Any:
+    handler(request)
+    return handler(request)
+
+
+async def twice_async(self: Any, request: Any, handler: Any) -> Any:
+    await handler(request)
+    return await handler(request)
+
+
+@pytest.mark.parametrize("inner", [remind, remind_async])
+@pytest.mark.parametrize("outer", [twice, twice_async])
+@pytest.mark.parametrize("between", [0, 2])
+def test_a_hook_that_asks_again_begins_with_the_request_as_it_was(
+    run: Any, outer: Any, inner: Any, between: int
+) -> None:
+    model = FakeChatModel(["No.", "Fine."])
+    seen: list[Any] = []
+
+    def looks(self: Any, request: Any, handler: Any) -> Any:
+        reply = handler(request)
+        seen.append((request.system_prompt, len(request.messages), len(request.tools)))
+        return reply
+
+    hooks = [outer, *[looks] * between, inner]
+    agent = create_agent(
+        model, [add], middleware=[named(f"h{n}", "wrap_model_call", hook) for n, hook in enumerate(hooks)]
+    )
+    assert run.invoke(agent, GO)["messages"][-1].text == "Fine."
+    assert [[message.text for message in each.messages] for each in model.requests] == [["!", "go", "Be brief."]] * 2
+    assert [each.tool_names for each in model.requests] == [["add", "more"]] * 2
+    assert seen == [(None, 1, 1)] * 2 * between  # what a hook inside changes is no business of those around it
+
+
+@pytest.mark.parametrize("outer", [twice, twice_async])
+def test_a_hook_that_calls_a_tool_again_begins_with_the_arguments_as_they_were(run: Any, outer: Any) -> None:
+    tried: list[str] = []
+
+    @tool
+    def look(where: str, deep: dict[str, list[str]]) -> str:
+        """Look."""
+        tried.append(f"{where} {deep['in']}")
+        return where
+
+    def mark(self: Any, request: Any, handler: Any) -> Any:
+        request.tool_call["args"]["where"] += "!"
+        request.tool_call["args"]["deep"]["in"].append("!")
+        return handler(request)
+
+    model = FakeChatModel([asks("look", where="here", deep={"in": ["box"]}), "Done."])
+    hooks = [named("outer", "wrap_tool_call", outer), named("inner", "wrap_tool_call", mark)]
+    run.invoke(create_agent(model, [look], middleware=hooks), GO)
+    assert tried == ["here! ['box', '!']"] * 2
+
+
+def named(name: str, hook: str, function: Callable[..., Any]) -> AgentMiddleware:
+    made: AgentMiddleware = type(name, (AgentMiddleware,), {hook: function})()
+    return made
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_the_history_keeps_the_call_that_a_hook_changed_as_the_model_wrote_it(
     run: Any, thread: dict[str, Any], saved: bool

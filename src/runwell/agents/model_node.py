@@ -13,7 +13,13 @@ from runwell.agents.cut_results import any_cut
 from runwell.agents.history import last_answers, stray_among
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
-from runwell.agents.middleware.requests import ExtendedModelResponse, ModelRequest, ModelResponse, refused_return
+from runwell.agents.middleware.requests import (
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    own_request,
+    refused_return,
+)
 from runwell.agents.overflow import check_fits
 from runwell.agents.setup import Setup, settings_key
 from runwell.agents.structured_output import (
@@ -200,12 +206,10 @@ def _request(
 
 def _given(turn: _Turn, task: Task, system: SystemMessage | None, lends: bool) -> ModelRequest:
     """The request that hooks are given."""
-    history, tools = turn.history, turn.tools
-    request = turn.request = _request(turn, task, history, tools, system)
+    request = turn.request = _request(turn, task, turn.history, turn.tools, system)
     if lends:
-        messages = MessageList(history, history.places) if type(history) is MessageList else list(history)
-        request = _request(turn, task, messages, list(tools), system)
-        turn.given = request, messages
+        request = own_request(request)
+        turn.given = request, request.messages
     return request
 
 
@@ -235,6 +239,8 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
 
 async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
     hook, inner = turn.hooks[index], partial(_inside, turn, index + 1)
+    if index and hook.flow is None:
+        request = _handed_on(turn, request)
     made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
     if type(made) is ModelResponse and made.result:
         return made
@@ -242,6 +248,16 @@ async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelRespon
     if extra:
         turn.extra = {**turn.extra, index: extra}
     return response
+
+
+def _handed_on(turn: _Turn, request: ModelRequest) -> ModelRequest:
+    """The request for a hook of a user's inside another one, which may hand it on again: what is changed in it in place
+    is this one's alone."""
+    own = own_request(request)
+    given, messages = turn.given
+    if request is given and request.messages is messages:
+        turn.given = own, own.messages
+    return own
 
 
 async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runwell.agents.cut_results import bounded
 from runwell.agents.history import last_reply, was_lent
-from runwell.agents.middleware.requests import ToolCallRequest, own_call, refused_return
+from runwell.agents.middleware.requests import ToolCallRequest, own_call, own_call_request, refused_return
 from runwell.agents.setup import Setup
 from runwell.agents.tool_errors import answer_to, over_budget, record_failure
 from runwell.effects import Call, Callee, CallHook, Flow, flow
@@ -70,6 +70,8 @@ async def around_call(setup: Setup, index: int, request: Any) -> Any:
     hooks = setup.hooks["wrap_tool_call"]
     if index < len(hooks):
         hook = hooks[index]
+        if index and hook.flow is None and isinstance(request, ToolCallRequest):
+            request = own_call_request(request)  # which it may change in place, and who hands it on may do so again
         if hook.flow is not None:
             return await hook.flow(request, lambda changed: around_call(setup, index + 1, changed))
         return await CallHook(hook.callee, request, lambda changed: around_call(setup, index + 1, changed))

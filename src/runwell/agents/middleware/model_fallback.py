@@ -7,7 +7,7 @@ from typing import Any
 
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.other_models import as_models, request_for
-from runwell.agents.middleware.requests import ModelRequest, kept
+from runwell.agents.middleware.requests import ModelRequest
 from runwell.agents.middleware.transient import RetryOn, is_transient, one_of
 from runwell.effects import Call, flow
 from runwell.errors import (
@@ -57,9 +57,8 @@ class ModelFallbackMiddleware(AgentMiddleware):
     @flow
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
         notes: list[str] = []
-        as_it_was = kept(request)
         for model in (None, *self.models):
-            changed = request if model is None else request_for(as_it_was(), model)
+            changed = request if model is None else request_for(request, model)
             try:
                 return await handler(changed)
             except Exception as error:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from runwell.agents.middleware.middleware import AgentMiddleware
 from runwell.agents.middleware.other_models import as_model, request_for
-from runwell.agents.middleware.requests import ModelRequest, ModelResponse, kept
+from runwell.agents.middleware.requests import ModelRequest, ModelResponse
 from runwell.drivers.colour import callee
 from runwell.effects import Call, flow
 from runwell.errors import InvalidInput, ModelRefusalError
@@ -78,9 +78,8 @@ class ModelRefusalMiddleware(AgentMiddleware):
     async def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
         response: Any = None
         refused: ModelRefusalError | None = None
-        as_it_was = kept(request)
         for model in (None, *self.models):
-            changed = request if model is None else request_for(as_it_was(), model)
+            changed = request if model is None else request_for(request, model)
             try:
                 response = await handler(changed)
             except ModelRefusalError as error:

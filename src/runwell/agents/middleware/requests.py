@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from runwell.drivers.colour import is_coroutine
 from runwell.errors import InvalidInput, InvalidUpdateError, nearest
+from runwell.messages.history import MessageList
 from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
 from runwell.ports.command import Command
 from runwell.ports.runtime import Runtime
@@ -22,8 +23,9 @@ __all__ = [
     "ModelResponse",
     "ResponseT",
     "ToolCallRequest",
-    "kept",
     "own_call",
+    "own_call_request",
+    "own_request",
     "refused_return",
 ]
 
@@ -120,23 +122,35 @@ class ToolCallRequest:
 ToolHandler = Callable[[ToolCallRequest], Any]
 
 
-def kept(request: Any) -> Callable[[], Any]:
-    """Gives the request as it is now, for asking again: hooks may have changed it and its lists in place by then."""
-    kind: Any = type(request)
-    names, read = _fields_of(kind)
-    values = _with_own_lists(dict(zip(names, read(request), strict=True)))
-    return lambda: kind(**_with_own_lists(values.copy()))
+def own_request(request: ModelRequest) -> ModelRequest:
+    """The request with lists of its own, for a hook that may change them in place."""
+    messages: Any = request.messages
+    tools: Any = request.tools
+    settings: Any = request.model_settings
+    if type(messages) is MessageList:
+        messages = MessageList(messages, messages.places)
+    elif isinstance(messages, list):
+        messages = messages.copy()
+    tools = tools.copy() if isinstance(tools, list) else tools
+    settings = settings.copy() if isinstance(settings, dict) else settings
+    if type(request) is not ModelRequest:
+        return request.override(messages=messages, tools=tools, model_settings=settings)
+    return ModelRequest(  # `override`, written out: every hook of a user's inside another one is given such a copy
+        model=request.model,
+        messages=messages,
+        system_message=request.system_message,
+        tools=tools,
+        tool_choice=request.tool_choice,
+        response_format=request.response_format,
+        state=request.state,
+        runtime=request.runtime,
+        model_settings=settings,
+    )
 
 
-def _with_own_lists(values: dict[str, Any]) -> dict[str, Any]:
-    if "tool_call" in values:
-        values["tool_call"] = own_call(values["tool_call"])
-        return values
-    for name in ("messages", "tools", "model_settings"):
-        value = values[name]
-        if isinstance(value, (list, dict)):
-            values[name] = value.copy()
-    return values
+def own_call_request(request: ToolCallRequest) -> ToolCallRequest:
+    """The request with a call of its own, likewise."""
+    return request.override(tool_call=own_call(request.tool_call))
 
 
 def refused_return(said: str, made: Any, hint: str) -> InvalidUpdateError:

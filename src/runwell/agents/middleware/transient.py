@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runwell.agents.middleware.requests import kept
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, Sleep, flow
 from runwell.errors import InvalidInput, NodeTimeoutError, OutsideError
@@ -76,7 +75,7 @@ class Attempts:
     @flow
     async def make(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """What `handler(request)` gives; the last error is raised, with a note of how often it was tried."""
-        attempt, as_it_was = 1, kept(request)
+        attempt = 1
         while True:
             try:
                 return await handler(request)
@@ -92,7 +91,6 @@ class Attempts:
                         "E7", f"again in {pause:.1f} s", f"{type(error).__name__}, attempt {attempt}", "code"
                     )
             attempt += 1
-            request = as_it_was()
             if pause:
                 await Sleep(pause)
 
