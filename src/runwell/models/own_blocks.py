@@ -93,6 +93,9 @@ class Fitting:
         check_form(block, where)
         if self.is_own(block):
             return block
+        shot = _screenshot(block)
+        if shot is not None and not isinstance(message, AIMessage):
+            return shot
         standard: Mapping[str, Any] = standard_block(block)
         kind, answered = standard["type"], isinstance(message, AIMessage)
         if kind != "non_standard":
@@ -130,6 +133,16 @@ class Fitting:
             hint='Say it in a standard block, such as {"type": "text", "text": "..."}, or mark it as the vendor\'s own '
             'and to be sent as it is: {"type": "non_standard", "value": {...}}.',
         )
+
+
+def _screenshot(block: Mapping[str, Any]) -> Any:
+    """The picture in what OpenAI calls a screenshot, or the output of a computer's call."""
+    value = block.get("value") if block.get("type") == "non_standard" else block
+    if isinstance(value, Mapping) and value.get("type") == "computer_call_output":
+        value = value.get("output")
+    if not isinstance(value, Mapping) or value.get("type") != "computer_screenshot":
+        return None
+    return standard_block({**value, "type": "input_image"})
 
 
 def _told(part: str, held: Any) -> str:

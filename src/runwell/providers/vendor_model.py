@@ -7,15 +7,25 @@ import socket
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
 
-from runwell.errors import InvalidInput, MissingApiKey, MissingExtra, ModelError, ModelTimeout, UnsupportedByProvider
+from runwell.errors import (
+    InvalidHistory,
+    InvalidInput,
+    MissingApiKey,
+    MissingExtra,
+    ModelError,
+    ModelTimeout,
+    UnsupportedByProvider,
+)
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.blanks import without_blanks
 from runwell.models.chat_model import HARMLESS, BaseChatModel
+from runwell.models.described_calls import as_ordinary_calls
 from runwell.models.idle import IdleWatch
 from runwell.models.media_kinds import Sources
 from runwell.models.media_places import NONE, Places, with_media_named
@@ -271,14 +281,22 @@ class VendorModel(BaseChatModel):
         check_dicts(type(self).__name__, kwargs)
         if numbers:
             kwargs = {**kwargs, **numbers}
-        plain = check_outgoing(
-            messages,
+        look: Any = partial(
+            check_outgoing,
             largest=self.max_media_bytes,
             any_role=self.any_role and self.base_url != self.default_base_url,
             functions=self.takes_functions,
             pairs=self._has_whole_history(kwargs),
             blanks=self.refuses_blanks,
         )
+        try:
+            plain = look(messages)
+        except InvalidHistory:  # a result may answer a call in another vendor's form
+            told = as_ordinary_calls(messages)
+            if told is None:
+                raise
+            messages = told
+            plain = look(messages)
         if not plain:
             messages = self._fitted(messages, kwargs)
         return self._request(messages, stop, kwargs, stream)

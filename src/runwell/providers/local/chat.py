@@ -14,6 +14,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import BaseMessage
 from runwell.models.blanks import without_blanks
 from runwell.models.chat_model import BaseChatModel
+from runwell.models.described_calls import as_ordinary_calls
 from runwell.models.media_kinds import only_kinds
 from runwell.models.outgoing import check_outgoing
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -126,6 +127,7 @@ class LocalChatModel(BaseChatModel):
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the engine takes them: texts alone."""
+        messages = as_ordinary_calls(messages) or messages
         if not check_outgoing(messages, largest=sys.maxsize, pairs=False):
             fitted = Fitting(type(self).__name__, self.provider, lambda block: False, passes=False).fit(messages)
             messages = list(only_kinds(without_blanks(fitted), type(self).__name__, (), {}))

@@ -9,6 +9,7 @@ from typing import Any
 from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from runwell.messages.validity import require_valid_history
+from runwell.models.described_calls import as_ordinary_calls
 from runwell.providers.openai.responses_wire import messages_to_input
 
 __all__ = ["PATH", "SERVED", "asks_for_responses", "check_settings", "may_say_more", "responses_body"]
@@ -69,6 +70,7 @@ def responses_body(
 ) -> dict[str, Any]:
     """The request's body. Raises UnsupportedByProvider for what this API has no place for."""
     asked = _asked(model, stop, kwargs)
+    messages = as_ordinary_calls(messages, unless_by=model.provider) or messages
     body: dict[str, Any] = {"model": model._sent_model}
     if model.use_previous_response_id and not asked.get("previous_response_id") and not asked.get("conversation"):
         messages, added = _since_last(messages, model.provider)
