@@ -431,9 +431,10 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         run.durability = options.get("durability") or "sync"
         if run.durability not in DURABILITY:
             raise InvalidInput(f"durability is {run.durability!r}.", hint=f"It is one of {DURABILITY}.")
-        run.on_busy = options.get("on_busy") or "raise"
-        if run.on_busy not in ON_BUSY:
-            raise InvalidInput(f"on_busy is {run.on_busy!r}.", hint=f"It is one of {ON_BUSY}.")
+        if on_busy := options.get("on_busy"):
+            if on_busy not in ON_BUSY:
+                raise InvalidInput(f"on_busy is {on_busy!r}.", hint=f"It is one of {ON_BUSY}.")
+            run.on_busy = on_busy
         run.answer_in_process = options.get("answer_interrupts")
         run.control, principal = options.get("control"), options.get("principal")
         for option, value, kind in (("control", run.control, RunControl), ("principal", principal, Principal)):
@@ -461,10 +462,12 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                 )
             run.saver = self.saver_calls
             run.thread_id = thread.named(own)
-            run.ns, run.pick = str(called.get("checkpoint_ns") or ""), called.get("checkpoint_id")
-            if inside and scope is not None and run.pick in (scope.run.asked, None):
-                run.ns, run.pick = "", None  # a config handed on: that was a checkpoint of the graph around this one
-            run.asked = run.pick
+            ns, pick = str(called.get("checkpoint_ns") or ""), called.get("checkpoint_id")
+            if inside and scope is not None and pick in (scope.run.asked, None):
+                ns, pick = "", None  # a config handed on: that was a checkpoint of the graph around this one
+            run.ns = ns
+            if pick is not None:
+                run.pick = run.asked = pick
         store = self.store if self.store is not None else scope.runtime.store if scope is not None else None
         run.base = Runtime(
             context=self._context(options.get("context"), scope),

@@ -30,7 +30,9 @@ PAGE = 20
 
 def take_lineage(run: Run, found: Checkpoint) -> None:
     """Stand on a checkpoint."""
-    run.lineage = found.metadata.get(LINEAGE) or []
+    lineage = found.metadata.get(LINEAGE) or ()
+    if lineage or run.lineage:
+        run.lineage = lineage
 
 
 def begin_branch(run: Run, found: Checkpoint | None) -> None:

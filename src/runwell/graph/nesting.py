@@ -94,7 +94,8 @@ def nest(run: Run, graph: CompiledStateGraph, scope: TaskScope) -> None:
         outer.busy[run.ns] = True
     if run.saver is None and scope.runtime.execution_info.task_id:
         run.token = f"{scope.runtime.idempotency_key}.{count}"
-    run.pick = outer.picks.pop(run.ns, None)
+    if (pick := outer.picks.pop(run.ns, None)) is not None:
+        run.pick = pick
 
 
 def _share(run: Run, outer: Run, graph: CompiledStateGraph) -> None:

@@ -11,7 +11,7 @@ from runwell.graph.in_place import Watch
 from runwell.graph.plan import NO_JOINS, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
-from runwell.ports.on_demand import OnDemand
+from runwell.ports.on_demand import OnDemand, Rarely
 from runwell.ports.runtime import Runtime
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
@@ -32,23 +32,15 @@ class RunState:
 
     __slots__ = (
         "_answers",
-        "_busy",
-        "_hits",
-        "_memories",
-        "_origins",
         "_owned",
-        "_picks",
         "_records",
         "_unkept",
         "answer_in_process",
         "applied",
-        "asked",
         "base",
         "breaks_after",
         "breaks_before",
         "cache",
-        "call",
-        "caller",
         "can_pause",
         "control",
         "durability",
@@ -57,25 +49,19 @@ class RunState:
         "head",
         "joins",
         "limit",
-        "lineage",
         "max_concurrency",
-        "messages",
         "metadata",
         "modes",
+        "more",
         "nested",
         "next",
         "ns",
-        "on_busy",
         "pending",
-        "pick",
         "place",
         "saver",
-        "shares",
-        "sink",
         "spent",
         "step",
         "stop",
-        "subgraphs",
         "thread_id",
         "token",
         "values",
@@ -95,20 +81,36 @@ class RunState:
     records = OnDemand[dict[str, TaskRecord]]("_records", dict)
     unkept = OnDemand[list[TaskRecord]]("_unkept", list)
 
+    # most runs set none of these
+    pick = Rarely[str | None](None)
+    """The checkpoint the caller named, if any."""
+    on_busy = Rarely("raise")
+    sink = Rarely[Callable[[Any], None] | None](None)
+    messages = Rarely[MessagesHandler | None](None)
+    subgraphs = Rarely(False)
+    caller = Rarely[Any](None)
+    """The task of another run that it was called by. What follows is `nesting`'s."""
+    call = Rarely[str | None](None)
+    shares = Rarely(NOTHING)
+    asked = Rarely[str | None](None)
+    lineage = Rarely[Sequence[list[str]]](())
+    _hits = Rarely[Any](None)
+    _picks = Rarely[Any](None)
+    _origins = Rarely[Any](None)
+    _memories = Rarely[Any](None)
+    _busy = Rarely[Any](None)
+
     def __init__(self, graph: CompiledStateGraph) -> None:
         self._answers: dict[str, tuple[Any, str | None]] | None = None
         self._owned: dict[Any, Any] | None = None
-        self._hits = self._picks = self._origins = self._memories = self._busy = None
+        self.more: dict[str, Any] | None = None
         self.graph = graph
         self.base: Runtime[Any]  # given to it by who makes it
         self.saver: SaverCalls | None = None
         self.thread_id: str | None = None
-        self.on_busy = "raise"
         self.fence: int | None = None
         """What the saver fences this run's saves with; a nested run in the same saver has the outer one's."""
         self.ns = ""
-        self.pick: str | None = None
-        """The checkpoint the caller named, if any."""
         self.values: dict[str, Any] = {}
         self.next: list[PlannedTask] = []
         self.joins: Mapping[str, Sequence[str]] = NO_JOINS
@@ -121,24 +123,16 @@ class RunState:
         self.place: tuple[str | None, str] = (None, "")
         """Thread and namespace, once steps are taken."""
         self.modes = NOTHING
-        self.sink: Callable[[Any], None] | None = None
         self.limit = 1000
         self.max_concurrency: int | None = None
         self.breaks_before = NOTHING
         self.breaks_after = NOTHING
         self.durability = "sync"
         self.metadata: dict[str, Any] = {}
-        self.messages: MessagesHandler | None = None
-        self.subgraphs = False
         self.nested = False
-        """Called by a task of another run: `caller`. What follows is `nesting`'s."""
-        self.caller: Any = None
-        self.call: str | None = None
+        """Called by a task of another run: `caller`."""
         self.can_pause = True
         """Whether the runs around it can; it can itself if it is saved."""
-        self.shares = NOTHING
-        self.asked: str | None = None
-        self.lineage: Sequence[list[str]] = ()
         self.pending: Commit | None = None
         self.watch: Watch | None = None
         self.watched = False

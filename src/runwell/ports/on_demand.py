@@ -7,17 +7,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["OnDemand"]
+__all__ = ["OnDemand", "Rarely"]
 
 T = TypeVar("T")
 
-_making = threading.Lock()
+_making = threading.RLock()  # what is made may be kept in a `Rarely`, which makes its dict
 
 
 def _forked() -> None:
     """A forked child may have the lock as another thread of the parent held it."""
     global _making
-    _making = threading.Lock()
+    _making = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -46,3 +46,30 @@ class OnDemand(Generic[T]):
 
     def __set__(self, owner: Any, value: T) -> None:
         setattr(owner, self.slot, value)
+
+
+class Rarely(Generic[T]):
+    """An attribute that most objects of a class never set: `default` until then, and no room of its own.
+
+    What was set is kept in the owner's `more`, a dict that is None before."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, default: T) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: Any, kind: Any = None) -> T:
+        more = owner.more
+        return self.default if more is None else more.get(self.name, self.default)
+
+    def __set__(self, owner: Any, value: T) -> None:
+        more = owner.more
+        if more is None:
+            with _making:
+                more = owner.more
+                if more is None:
+                    more = owner.more = {}
+        more[self.name] = value
