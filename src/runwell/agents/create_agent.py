@@ -511,31 +511,44 @@ def _on_input(setup: Setup, kept: Sequence[str], anew: Sequence[str]) -> Callabl
                 f"Agent {setup.name!r} got no messages, and its thread has none.",
                 hint='Pass {"messages": [{"role": "user", "content": "..."}]}.',
             )
-        answered = {message.tool_call_id for message in new if isinstance(message, ToolMessage)}
-        finished = [write for record in run.records.values() if record.done for write in record.writes]
-        kept_answers = {
-            message.tool_call_id: message
-            for channel, value in finished
-            if channel == "messages"
-            for message in _as_list(value)
-            if isinstance(message, ToolMessage)
-        }
-        missing = [each for each in abandoned_answers(history, kept_answers) if each.tool_call_id not in answered]
-        if new or missing:
-            given["messages"] = [*missing, *new]
-        given["ledger"], given["spent"] = {}, Overwrite({})
+        finished: list[Any] = []
+        if history:
+            finished = _close(run, history, new)
+        if new:
+            given["messages"] = new
+        if "ledger" in values:
+            given["ledger"] = {}
+        if "spent" in values:
+            given["spent"] = Overwrite({})
         for name in ("structured_response", "stopped", *anew):
             if values.get(name) is not None:
                 given[name] = None
-        # what calls that finished changed beside their answers is kept with these
-        known = run.graph.channels.keys() - {"messages", "ledger", "spent"}
-        return [*((name, value) for name, value in finished if kept_answers and name in known), *given.items()]
+        return [*finished, *given.items()]
 
     return on_input
 
 
+def _close(run: Any, history: Sequence[Any], new: list[Any]) -> list[Any]:
+    """Put answers to calls of an unfinished run before the `new` messages, unless these answer them. Gives what calls
+    that finished changed beside their answers, which is kept with these."""
+    answered = {message.tool_call_id for message in new if isinstance(message, ToolMessage)}
+    finished = [write for record in run.records.values() if record.done for write in record.writes]
+    kept_answers = {
+        message.tool_call_id: message
+        for channel, value in finished
+        if channel == "messages"
+        for message in _as_list(value)
+        if isinstance(message, ToolMessage)
+    }
+    new[:0] = [each for each in abandoned_answers(history, kept_answers) if each.tool_call_id not in answered]
+    if not kept_answers:
+        return []
+    known = run.graph.channels.keys() - {"messages", "ledger", "spent"}
+    return [(name, value) for name, value in finished if name in known]
+
+
 def _as_list(messages: Any) -> list[Any]:
-    return list(messages) if isinstance(messages, list) else [messages]
+    return messages if isinstance(messages, list) else [messages]
 
 
 def _shapes(strategy: Any) -> frozenset[type]:

@@ -35,7 +35,7 @@ def add_spent(left: Mapping[str, Any] | None, right: Mapping[str, Any]) -> dict[
 def used_before(run: RunState) -> Mapping[str, Any] | None:
     """What a run that goes on has used so far, as far as graphs inside it do not say so when they go on themselves."""
     total: Mapping[str, Any] | None = run.values.get(SPENT) if run.graph.counts else run.spent
-    for record in run.records.values():
+    for record in (run._records or {}).values():
         if record.done:
             for name, value in record.writes:
                 if name == USED or (name == SPENT and run.graph.counts):
