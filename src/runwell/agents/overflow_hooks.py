@@ -25,10 +25,10 @@ TRIES = 3
 
 def overflow_hook(policy: str, model: Any) -> AgentMiddleware:
     """What stands around a call for a policy other than "error"."""
-    return _Trim() if policy == "trim" else _Summarize(model, trigger=("tokens", NEVER))
+    return Trim() if policy == "trim" else SummarizeOnOverflow(model, trigger=("tokens", NEVER))
 
 
-class _Trim(AgentMiddleware):
+class Trim(AgentMiddleware):
     """Leaves out the oldest messages when a request does not fit; the history stays."""
 
     name = "overflow"
@@ -66,7 +66,7 @@ class _Trim(AgentMiddleware):
         )
 
 
-class _Summarize(SummarizationMiddleware):
+class SummarizeOnOverflow(SummarizationMiddleware):
     """Summarises when a request does not fit, and not before."""
 
     name = "overflow"

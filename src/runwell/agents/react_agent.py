@@ -69,13 +69,13 @@ def create_react_agent(
         extra = ()
     hooks: list[AgentMiddleware] = list(settings.pop("middleware", ()))
     if pre_model_hook is not None:
-        hooks.append(_BeforeEachCall(pre_model_hook))
+        hooks.append(BeforeEachCall(pre_model_hook))
     if post_model_hook is not None:
-        hooks.append(_AfterEachCall(post_model_hook))
+        hooks.append(AfterEachCall(post_model_hook))
     system: Any = prompt
     if prompt is not None and not isinstance(prompt, (str, SystemMessage)):
         system = None
-        hooks.append(_PromptOfState(prompt))
+        hooks.append(PromptOfState(prompt))
     if isinstance(response_format, tuple):
         said, response_format = response_format
         if system is None and prompt is not None:
@@ -106,8 +106,10 @@ def _places(given: Sequence[str] | None) -> list[str]:
     return ["model" if place == "agent" else place for place in given or ()]
 
 
-class _PromptOfState(AgentMiddleware):
+class PromptOfState(AgentMiddleware):
     """The messages for the model are what a function of the state makes of them."""
+
+    name = "prompt"
 
     def __init__(self, prompt: Any) -> None:
         self._prompt = callee(prompt)
@@ -119,14 +121,16 @@ class _PromptOfState(AgentMiddleware):
         return await handler(request.override(**_split(made)))
 
 
-class _Shown(TypedDict):
+class Shown(TypedDict):
     llm_input_messages: NotRequired[Annotated[Any, RunStateAttr]]
 
 
-class _BeforeEachCall(AgentMiddleware):
+class BeforeEachCall(AgentMiddleware):
     """A function of the state before each call of the model."""
 
-    state_schema = _Shown
+    name = "pre_model_hook"
+
+    state_schema = Shown
 
     def __init__(self, hook: Any) -> None:
         self._hook = callee(hook)
@@ -148,8 +152,10 @@ class _BeforeEachCall(AgentMiddleware):
         return await handler(request if shown is None else request.override(**_split(shown, request.system_message)))
 
 
-class _AfterEachCall(AgentMiddleware):
+class AfterEachCall(AgentMiddleware):
     """A function of the state after each call of the model."""
+
+    name = "post_model_hook"
 
     def __init__(self, hook: Any) -> None:
         self._hook = callee(hook)

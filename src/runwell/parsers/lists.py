@@ -93,7 +93,7 @@ class CommaSeparatedListOutputParser(ListOutputParser):
         return [item.strip() for row in rows for item in row if item.strip()]
 
 
-class _LineListOutputParser(ListOutputParser):
+class LineListOutputParser(ListOutputParser):
     line: re.Pattern[str]
 
     def _cut(self, text: str, start: int, quoted: bool) -> tuple[int, bool]:
@@ -104,7 +104,7 @@ class _LineListOutputParser(ListOutputParser):
         return [match.group(1) for match in found if match is not None]
 
 
-class NumberedListOutputParser(_LineListOutputParser):
+class NumberedListOutputParser(LineListOutputParser):
     """Lines such as `1. red` or `2) blue` to their texts; other lines are left out."""
 
     line = re.compile(r"\s*\d+[.)]\s+(\S.*?)\s*$")
@@ -113,7 +113,7 @@ class NumberedListOutputParser(_LineListOutputParser):
         return "Answer with a numbered list, one item on each line, for example:\n\n1. red\n2. blue\n3. green"
 
 
-class MarkdownListOutputParser(_LineListOutputParser):
+class MarkdownListOutputParser(LineListOutputParser):
     """Lines such as `- red` or `* blue` to their texts; other lines are left out."""
 
     line = re.compile(r"\s*[-*+]\s+(\S.*?)\s*$")

@@ -41,7 +41,7 @@ An earlier answer to this could not be used:
 Answer again, in the form that was asked for, and write nothing else."""
 
 
-class _AskingParser(BaseOutputParser[T], Generic[T]):
+class AskingParser(BaseOutputParser[T], Generic[T]):
     """What the parsers here share: read, and when that fails ask and read again, `max_retries` times."""
 
     def __init__(
@@ -125,7 +125,7 @@ class _AskingParser(BaseOutputParser[T], Generic[T]):
             given = await Call(self._ask, question)
 
 
-class OutputFixingParser(_AskingParser[T]):
+class OutputFixingParser(AskingParser[T]):
     """Reads with `parser`; an answer that does not parse goes to the model with the error, `max_retries` times."""
 
     def parse(self, text: str) -> T:
@@ -162,7 +162,7 @@ class OutputFixingParser(_AskingParser[T]):
         return _FIX.format(**told)
 
 
-class RetryOutputParser(_AskingParser[T]):
+class RetryOutputParser(AskingParser[T]):
     """Reads with `parser`; for an answer that does not parse the model is asked the whole prompt again.
 
     It has to know the prompt, so it is called as `parse_with_prompt(completion, prompt_value)`; as a step it takes a

@@ -22,6 +22,7 @@ class WorkedOut:
 
     def __init_subclass__(cls) -> None:
         cls.__qualname__ = cls._plain.__qualname__
+        cls.__name__ = cls._plain.__name__
 
     def __getattr__(self, name: str) -> Any:
         work = self._work.get(name)

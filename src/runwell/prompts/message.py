@@ -129,7 +129,7 @@ class MessagesPlaceholder(BaseMessagePromptTemplate):
         return f"MessagesPlaceholder({self.variable_name!r}{rest})"
 
 
-class _RoleMessagePromptTemplate(BaseMessagePromptTemplate):
+class RoleMessagePromptTemplate(BaseMessagePromptTemplate):
     """One message of a fixed role, its content a text or a list of blocks with blanks."""
 
     message_class: ClassVar[type[BaseMessage]] = BaseMessage
@@ -228,25 +228,25 @@ class _RoleMessagePromptTemplate(BaseMessagePromptTemplate):
         return f"{type(self).__name__}({self.prompt!r})"
 
 
-class HumanMessagePromptTemplate(_RoleMessagePromptTemplate):
+class HumanMessagePromptTemplate(RoleMessagePromptTemplate):
     """A message from the user, with blanks."""
 
     message_class = HumanMessage
 
 
-class AIMessagePromptTemplate(_RoleMessagePromptTemplate):
+class AIMessagePromptTemplate(RoleMessagePromptTemplate):
     """A message from the model, with blanks."""
 
     message_class = AIMessage
 
 
-class SystemMessagePromptTemplate(_RoleMessagePromptTemplate):
+class SystemMessagePromptTemplate(RoleMessagePromptTemplate):
     """A message with standing instructions, with blanks."""
 
     message_class = SystemMessage
 
 
-class ChatMessagePromptTemplate(_RoleMessagePromptTemplate):
+class ChatMessagePromptTemplate(RoleMessagePromptTemplate):
     """A message of a role of your own, with blanks."""
 
     message_class = ChatMessage

@@ -90,12 +90,12 @@ class DynamicRunnable(RunnableWrapper[Input, Output]):
             made = found(*args, **kwargs)
             if not isinstance(made, Runnable):
                 return made
-            return _Applied(self, made, lambda runnable: getattr(runnable, name)(*args, **kwargs))
+            return AppliedRunnable(self, made, lambda runnable: getattr(runnable, name)(*args, **kwargs))
 
         return apply
 
 
-class _Applied(DynamicRunnable[Input, Output]):
+class AppliedRunnable(DynamicRunnable[Input, Output]):
     """What a method makes of whatever another dynamic runnable settles on."""
 
     def __init__(self, source: DynamicRunnable[Any, Any], default: Any, apply: Callable[[Any], Any]) -> None:

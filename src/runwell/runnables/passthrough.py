@@ -101,7 +101,10 @@ class RunnableAssign(Runnable[Mapping[str, Any], dict[str, Any]]):
         )
         self.name = name
         self.never_blocks = self.mapper.never_blocks
-        self._branches: dict[Any, Runnable[Any, Any]] = {None: _Rest(frozenset(self.mapper.steps)), **self.mapper.steps}
+        self._branches: dict[Any, Runnable[Any, Any]] = {
+            None: PickRest(frozenset(self.mapper.steps)),
+            **self.mapper.steps,
+        }
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
         return super().get_name(suffix, name=name or self.name or f"RunnableAssign<{','.join(self.mapper.steps)}>")
@@ -238,7 +241,7 @@ class RunnablePick(Runnable[Mapping[str, Any], Any]):
         return f"RunnablePick({self.keys!r})"
 
 
-class _Rest(RunnablePick):
+class PickRest(RunnablePick):
     """What of a dict is not about to be replaced. Not a step of anybody's chain, so it opens no runs."""
 
     def __init__(self, replaced: frozenset[str]) -> None:

@@ -19,7 +19,7 @@ __all__ = ["Index", "nearness", "other_model"]
 Vector = Sequence[float]
 
 
-class _Function(Embeddings):
+class EmbeddingFunction(Embeddings):
     """Embeddings made of a function from texts to vectors, of either colour."""
 
     def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
@@ -55,7 +55,7 @@ class Index:
                     f"{owner} got index={{'embed': {embed!r}}}.",
                     hint="Give Embeddings, for instance init_embeddings(...), or a function from texts to vectors.",
                 )
-            embed = _Function(embed)
+            embed = EmbeddingFunction(embed)
         dims = config.get("dims")
         if type(dims) is not int or dims < 1:
             raise InvalidConfig(
