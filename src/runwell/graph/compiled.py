@@ -155,6 +155,7 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
         self.ignore_extra = ignore_extra
+        self.caching = [name for name, node in self.nodes.items() if node.cache is not None]
         self.quiet = any(node.quiet for node in self.nodes.values())
         self.passes = (
             any(node.passes for node in self.nodes.values())
@@ -402,19 +403,12 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
 
     def _run(self, given: Any, config: Config, options: Mapping[str, Any]) -> tuple[Run, Observed | None]:
         """A run ready to be driven. Everything about the call that can be wrong is refused here."""
-        for name in options:
-            if name not in OPTIONS:
-                raise InvalidInput(
-                    f"{self.name!r} was called with an unknown option {name!r}{nearest(name, OPTIONS)}.",
-                    hint=f"Options are {sorted(OPTIONS)}; the rest goes into config.",
-                )
         run = Run(self)
         scope = CURRENT_TASK.get()
-        if "stream_mode" in options:
-            run.modes = frozenset(check_modes(options["stream_mode"]))
-            run.subgraphs = options.get("subgraphs", False)
-            if "messages" in run.modes:
-                run.messages = MessagesHandler(lambda item: None, run.subgraphs)
+        run.breaks_before, run.breaks_after = self.breaks_before, self.breaks_after
+        if options:
+            self._take_options(run, options)
+            if run.messages is not None:
                 config = {**(config or {})}
                 config["callbacks"] = list(add_handlers((run.messages,), config.get("callbacks")))
         observed = open_run("graph", self, given, config)
@@ -428,21 +422,6 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             run.max_concurrency = self.default_concurrency
         if self.default_limit is not None and not (config and config.get("recursion_limit")):
             run.limit = max(run.limit, self.default_limit)
-        run.durability = options.get("durability") or "sync"
-        if run.durability not in DURABILITY:
-            raise InvalidInput(f"durability is {run.durability!r}.", hint=f"It is one of {DURABILITY}.")
-        if on_busy := options.get("on_busy"):
-            if on_busy not in ON_BUSY:
-                raise InvalidInput(f"on_busy is {on_busy!r}.", hint=f"It is one of {ON_BUSY}.")
-            run.on_busy = on_busy
-        run.answer_in_process = options.get("answer_interrupts")
-        run.control, principal = options.get("control"), options.get("principal")
-        for option, value, kind in (("control", run.control, RunControl), ("principal", principal, Principal)):
-            if value is not None and not isinstance(value, kind):
-                raise InvalidInput(f"{option} is {value!r:.200}.", hint=f"Pass a {kind.__name__}.")
-        before, after = options.get("interrupt_before"), options.get("interrupt_after")
-        run.breaks_before = self.breaks_before if before is None else self._breaks(before)
-        run.breaks_after = self.breaks_after if after is None else self._breaks(after)
         own = configurable.get("thread_id")
         called = (config or {}).get("configurable") or {}
         inside = scope is not None and scope.run is not None
@@ -468,23 +447,58 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
             run.ns = ns
             if pick is not None:
                 run.pick = run.asked = pick
-        store = self.store if self.store is not None else scope.runtime.store if scope is not None else None
-        run.base = Runtime(
+        run.base = base = Runtime(
             context=self._context(options.get("context"), scope),
-            store=store,
-            principal=principal if principal is not None or scope is None else scope.runtime.principal,
+            store=self.store,
+            principal=options.get("principal"),
             config=LaterConfig(known) if known is not None else {},  # type: ignore[arg-type]
             execution_info=_NOWHERE,
             control=run.control,
-            budget=scope.runtime.budget if scope is not None else None,
         )
-        if inside and scope is not None:
-            run.base.stream_writer = scope.runtime.stream_writer
-            inherit(run, scope.run)
-        if scope is not None and scope.run is not None and run.answer_in_process is None:
-            run.answer_in_process = scope.run.answer_in_process
+        if scope is not None:
+            around = scope.runtime
+            base.budget = around.budget
+            base.store = around.store if base.store is None else base.store
+            base.principal = around.principal if base.principal is None else base.principal
+            if inside:
+                base.stream_writer = around.stream_writer
+                inherit(run, scope.run)
+                if run.answer_in_process is None:
+                    run.answer_in_process = scope.run.answer_in_process
         self._refuse(run)
         return run, observed
+
+    def _take_options(self, run: Run, options: Mapping[str, Any]) -> None:
+        """What a call says beside input and config, into its run; the context goes into its runtime."""
+        for name in options:
+            if name not in OPTIONS:
+                raise InvalidInput(
+                    f"{self.name!r} was called with an unknown option {name!r}{nearest(name, OPTIONS)}.",
+                    hint=f"Options are {sorted(OPTIONS)}; the rest goes into config.",
+                )
+        get = options.get
+        if "stream_mode" in options:
+            run.modes = frozenset(check_modes(options["stream_mode"]))
+            run.subgraphs = get("subgraphs", False)
+            if "messages" in run.modes:
+                run.messages = MessagesHandler(lambda item: None, run.subgraphs)
+        if durability := get("durability"):
+            if durability not in DURABILITY:
+                raise InvalidInput(f"durability is {durability!r}.", hint=f"It is one of {DURABILITY}.")
+            run.durability = durability
+        if on_busy := get("on_busy"):
+            if on_busy not in ON_BUSY:
+                raise InvalidInput(f"on_busy is {on_busy!r}.", hint=f"It is one of {ON_BUSY}.")
+            run.on_busy = on_busy
+        run.answer_in_process, run.control = get("answer_interrupts"), get("control")
+        for option, kind in (("control", RunControl), ("principal", Principal)):
+            if get(option) is not None and not isinstance(options[option], kind):
+                raise InvalidInput(f"{option} is {options[option]!r:.200}.", hint=f"Pass a {kind.__name__}.")
+        before, after = get("interrupt_before"), get("interrupt_after")
+        if before is not None:
+            run.breaks_before = self._breaks(before)
+        if after is not None:
+            run.breaks_after = self._breaks(after)
 
     @cached_property
     def all_types(self) -> frozenset[type]:
@@ -535,19 +549,16 @@ class CompiledStateGraph(Runnable[Any, Any], Generic[StateT, ContextT, InputT, O
                 f"{self.name!r} may pause ({'; '.join(self.pauses)}), and nothing can save the pause.",
                 hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id, or pass answer_interrupts=.",
             )
-        breaks = run.breaks_before | run.breaks_after
-        if breaks and run.saver is None:
+        if run.saver is None and (breaks := run.breaks_before | run.breaks_after):
             raise NoCheckpointer(
                 f"{self.name!r} has a breakpoint at {sorted(breaks)}, and nothing can save the pause.",
                 hint="Give it a checkpointer (InMemorySaver, SqliteSaver) and a thread_id.",
             )
-        if run.cache is None and self.cache is not False:
-            cached = [name for name, node in self.nodes.items() if node.cache is not None]
-            if cached:
-                raise InvalidInput(
-                    f"{self.name!r} has nodes with a cache_policy ({cached}), and no cache to keep results in.",
-                    hint="Compile it with cache=InMemoryCache() or SqliteCache(path), or cache=False to keep nothing.",
-                )
+        if self.caching and run.cache is None and self.cache is not False:
+            raise InvalidInput(
+                f"{self.name!r} has nodes with a cache_policy ({self.caching}), and no cache to keep results in.",
+                hint="Compile it with cache=InMemoryCache() or SqliteCache(path), or cache=False to keep nothing.",
+            )
         if self.needs_store and run.base.store is None:
             raise InvalidInput(
                 f"{self.name!r} needs a store ({'; '.join(self.needs_store)}), and has none.",
@@ -769,7 +780,7 @@ def _check_version(version: str) -> None:
 
 def _check_invoke(version: str, options: Mapping[str, Any]) -> None:
     _check_version(version)
-    for name in ("stream_mode", "subgraphs"):
+    for name in ("stream_mode", "subgraphs") if options else ():
         if options.get(name) not in (None, False, "values"):
             raise InvalidInput(
                 f"invoke() got {name}={options[name]!r:.100}.",

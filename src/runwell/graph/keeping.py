@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from runwell.graph.lineage import LINEAGE
 from runwell.graph.run_state import RunState
 from runwell.graph.spent import USED
 from runwell.graph.task_stream import TELLS_SAVED, tell_saved
+from runwell.observe.context import random_hex
 from runwell.ports.runtime import TaskScope
 from runwell.ports.saver import Commit, TaskRecord
 
@@ -101,7 +101,7 @@ class Keeping(RunState):
         if self.spent:
             metadata[USED] = self.spent
         commit = Commit(
-            f"{int(now * 1e6):014x}-{os.urandom(5).hex()}",
+            f"{int(now * 1e6):014x}-{random_hex(5)}",
             self.thread_id or "",
             self.ns,
             parent or self.head,

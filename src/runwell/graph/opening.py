@@ -12,6 +12,7 @@ from runwell.graph.lineage import begin_branch, memory_of, take_lineage
 from runwell.graph.nesting import children_of, earlier_call, follow, go_inside
 from runwell.graph.plan import JUMP, Write, apply_step, apply_writes, changed_values, plan_tasks
 from runwell.graph.recorded import CALL, FRESH
+from runwell.graph.run_state import NOTHING
 from runwell.graph.spent import USED
 from runwell.graph.updates import checked_targets, node_writes
 from runwell.ports.command import END, START, Command, Interrupt, Overwrite, Send
@@ -161,15 +162,17 @@ async def _take_command(run: Run, command: Command[Any]) -> None:
 
 async def _take_input(run: Run, given: Any) -> None:
     graph = run.graph
-    known = frozenset(graph.input_schema.channels)
+    known = graph.input_schema.channels
     if graph.ignore_extra and isinstance(given, dict):
         given = {key: value for key, value in given.items() if key in known}
-    writes = list(graph.input_schema.intake(given, known, thread_has=frozenset(run.values)).items())
+    writes = list(graph.input_schema.intake(given, known, thread_has=run.values).items())
     if graph.check_caller is not None and not run.ns:  # the graph around a nested one is the program
         graph.check_caller(writes)
-    kept, shared = run.values, run.shares & run.values.keys()
+    kept = run.values
+    shared = run.shares & kept.keys() if run.shares else NOTHING
     if graph.on_input is not None:
-        run.values = {name: value for name, value in kept.items() if name not in shared}
+        if shared:
+            run.values = {name: value for name, value in kept.items() if name not in shared}
         writes = graph.on_input(run, writes)
         run.values = kept
     if shared:  # a memory that goes on keeps what is its own; what it shares is as the graph around it has it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from runwell.graph.in_place import Watch
 from runwell.graph.plan import NO_JOINS, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
+from runwell.observe.context import random_hex
 from runwell.ports.on_demand import OnDemand, Rarely
 from runwell.ports.runtime import Runtime
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
@@ -150,7 +150,7 @@ class RunState:
     def run_id(self) -> str:
         """Names this run among all; for one inside another that is saved, the same when its task runs again."""
         if not self.token:
-            self.token = os.urandom(8).hex()
+            self.token = random_hex(8)
         return self.token
 
     def _thread(self) -> str:

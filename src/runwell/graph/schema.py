@@ -194,7 +194,7 @@ class StateSchema:
 
     # -- in
 
-    def intake(self, given: Any, known: frozenset[str], *, thread_has: frozenset[str] = frozenset()) -> dict[str, Any]:
+    def intake(self, given: Any, known: Collection[str], *, thread_has: Collection[str] = ()) -> dict[str, Any]:
         """An input as writes per channel.
 
         `known` are the keys the graph takes; a key beyond them raises `InvalidInput` naming the nearest. A dataclass
@@ -208,7 +208,7 @@ class StateSchema:
                     f"The input has an unknown key {key!r}{nearest(str(key), known)}.",
                     hint=f'The graph takes {sorted(known)}; pass extra="ignore" to compile() to drop others.',
                 )
-        missing = self.required - values.keys() - thread_has
+        missing = [name for name in self.required if name not in values and name not in thread_has]
         if missing:
             raise InvalidInput(
                 f"The input lacks {sorted(missing)}, which {self.type.__qualname__!r} requires.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -49,7 +49,7 @@ class _State(TypedDict, total=False):
 class _Whole(StateSchema):
     """An input of any kind, as it is."""
 
-    def intake(self, given: Any, known: frozenset[str], *, thread_has: frozenset[str] = frozenset()) -> dict[str, Any]:
+    def intake(self, given: Any, known: Collection[str], *, thread_has: Collection[str] = ()) -> dict[str, Any]:
         return {INPUT: given}
 
 

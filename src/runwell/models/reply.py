@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.outputs import ChatGeneration, LLMResult
+from runwell.observe.context import random_hex
 from runwell.observe.run import Run
 
 __all__ = [
@@ -37,7 +37,7 @@ T = TypeVar("T")
 def new_id(run: Run | None) -> str:
     """The id of an answer: its run's, where there is one."""
     run_id = run.run_id if run is not None else None
-    return f"run-{run_id}" if run_id is not None else f"run-{os.urandom(16).hex()}"
+    return f"run-{run_id}" if run_id is not None else f"run-{random_hex(16)}"
 
 
 def whole(chunks: Sequence[AIMessageChunk]) -> AIMessage:

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from runwell.observe.handlers import Handler
     from runwell.observe.run import Run
 
-__all__ = ["CURRENT", "DEFAULT_RECURSION_LIMIT", "UNSET", "BoundCallbacks", "RunContext", "copy_context", "new_run_id"]
+__all__ = [
+    "CURRENT",
+    "DEFAULT_RECURSION_LIMIT",
+    "UNSET",
+    "BoundCallbacks",
+    "RunContext",
+    "copy_context",
+    "new_run_id",
+    "random_hex",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +49,11 @@ UNSET: Final = _Unset()
 def new_run_id() -> UUID:
     """A random identifier for a run."""
     return _uuid_of(_bits(128) & _NOT_VERSION | _VERSION_4)
+
+
+def random_hex(size: int) -> str:
+    """So many random bytes in hex, for what has to differ from all others and need not be kept secret."""
+    return _bits(size * 8).to_bytes(size, "big").hex()
 
 
 def _uuid_of(number: int) -> UUID:

@@ -25,8 +25,8 @@ CONFIG_KEYS: Final = frozenset(
 )
 
 _CHECKS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
-    "configurable": ((Mapping,), "a dict"),
-    "metadata": ((Mapping,), "a dict"),
+    "configurable": ((dict, Mapping), "a dict"),
+    "metadata": ((dict, Mapping), "a dict"),
     "run_id": ((UUID, str), "a UUID"),
     "run_name": ((str,), "a string"),
     "tags": ((list, tuple, set, frozenset), "a list of strings"),
@@ -39,7 +39,7 @@ NO_METADATA: Final[dict[str, Any]] = {}
 
 def check_config(config: Mapping[str, Any]) -> None:
     """Raise `InvalidConfig` for an unknown key, or a value that no key of that name can have."""
-    if not isinstance(config, Mapping):
+    if type(config) is not dict and not isinstance(config, Mapping):
         raise InvalidConfig(
             f"A config is a dict, not {config!r}.", hint='Pass for instance config={"tags": ["nightly"]}.'
         )
@@ -53,7 +53,7 @@ def check_config(config: Mapping[str, Any]) -> None:
             continue
         if key in _CHECKS:
             types, wanted = _CHECKS[key]
-            if not isinstance(value, types):
+            if type(value) not in types and not isinstance(value, types):
                 raise InvalidConfig(f"Config key {key!r} wants {wanted}, not {value!r}.")
             if key == "tags" and not all(isinstance(tag, str) for tag in cast("Iterable[Any]", value)):
                 raise InvalidConfig(f"Config key 'tags' wants a list of strings, not {value!r}.")
@@ -115,7 +115,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
         parent = _bound_run(get("callbacks"))
     if parent is None:
         handlers = add_handlers((), get("callbacks"))
-        tags = union((), get("tags") or ())
+        tags = union((), get("tags") or ()) if "tags" in config else ()
         given = get("metadata")
         metadata = dict(given or {}) if given or handlers else NO_METADATA
         configurable = dict(get("configurable") or {})
@@ -123,7 +123,7 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
         concurrency: Any = UNSET
     else:
         handlers = add_handlers(parent.handlers, get("callbacks"))
-        tags = union(parent.tags, get("tags") or ())
+        tags = union(parent.tags, get("tags") or ()) if "tags" in config else parent.tags
         metadata = {**parent.metadata, **(get("metadata") or {})}
         configurable = deep_merge(parent.configurable, get("configurable") or {})
         limit, concurrency = parent.recursion_limit, parent.max_concurrency
