@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -27,14 +29,17 @@ from runwell.agents.middleware import (
     LLMToolSelectorMiddleware,
     ModelCallLimitMiddleware,
     ModelChoice,
+    ModelRefusalMiddleware,
     ModelResponse,
     ModelRetryMiddleware,
     ModelRouterMiddleware,
     PIIMiddleware,
+    ProviderToolSearchMiddleware,
     ShellToolMiddleware,
     SummarizationMiddleware,
     TodoListMiddleware,
     ToolCallLimitMiddleware,
+    ToolErrorMiddleware,
     ToolRetryMiddleware,
     wrap_model_call,
 )
@@ -125,6 +130,45 @@ def test_what_is_of_the_wrong_kind_is_refused_by_name(named: str, make: Callable
         make()
     assert named in raised.value.message
     assert raised.value.hint
+
+
+NOTHING: dict[str, Callable[[], Any]] = {
+    "interrupt_on={}": lambda: HumanInTheLoopMiddleware({}),
+    "approvals={}": lambda: create_agent(FakeChatModel(["Hi"]), [], approvals={}),
+    "approvals=[]": lambda: create_agent(FakeChatModel(["Hi"]), [], approvals=[]),
+    "handle_tool_errors=''": lambda: ToolErrorMiddleware(""),
+    "message=''": lambda: ModelRefusalMiddleware(on_refusal="message", message=""),
+    "tool_name=' '": lambda: ShellToolMiddleware(tool_name=" "),
+    "edits=[]": lambda: ContextEditingMiddleware(edits=[]),
+    "tools=[]": lambda: ToolRetryMiddleware(tools=[]),
+    "trigger": lambda: SummarizationMiddleware(FakeChatModel(["Hi"]), trigger=[]),
+    "searchable_tools": lambda: create_agent(
+        FakeChatModel(["Hi"]), [], middleware=[ProviderToolSearchMiddleware(searchable_tools=[])]
+    ),
+    "roles=[]": lambda: PIIMiddleware("email", roles=[]),
+    "choices": lambda: ModelRouterMiddleware([]),
+}
+
+
+@pytest.mark.parametrize("said", NOTHING)
+def test_settings_by_which_nothing_would_be_done_are_refused(said: str) -> None:
+    with pytest.raises(RunwellError, match=re.escape(said)):
+        NOTHING[said]()
+
+
+def test_tools_that_are_said_to_need_no_approval_are_settings_too() -> None:
+    agent = create_agent(FakeChatModel(["Hi"]), [add], approvals={"add": False})
+    assert agent.invoke({"messages": "Hello"})["messages"][-1].text == "Hi"
+
+
+@pytest.mark.parametrize("path", ["missing", "missing/deeper", "file", ""])
+@pytest.mark.parametrize("make", [ShellToolMiddleware, lambda path: FilesystemFileSearchMiddleware(root_path=path)])
+def test_a_folder_to_work_in_has_to_be_there(tmp_path: Path, monkeypatch: Any, make: Any, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match=f"'{path}'"):
+        make(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 def test_everything_that_is_wrong_with_an_agent_stands_in_one_error() -> None:

@@ -313,10 +313,15 @@ def _gate(approvals: Approvals, tools: Mapping[str, Any], lends: bool) -> HumanI
         )
     else:
         chosen = dict.fromkeys(approvals, True)
+    if not chosen and approvals not in ("all", "destructive"):
+        raise InvalidInput(
+            f"approvals={approvals!r} asks about no tool.",
+            hint='Name tools, or write "off" where nothing is to be asked.',
+        )
     rule = str(approvals) if lends and approvals in ("all", "destructive") else None
     if not chosen and rule is None:
         return None
-    gate = HumanInTheLoopMiddleware(chosen)
+    gate = HumanInTheLoopMiddleware(chosen or {str(rule): False})  # none of the agent's own: those that hooks will add
     gate.lent_rule = rule
     return gate
 

@@ -93,6 +93,7 @@ class AutoModeMiddleware(HumanInTheLoopMiddleware):
     """
 
     state_schema = AutoModeState
+    _asks_by_name = False
 
     @checked_arguments
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from runwell.agents.history import last_reply, open_calls, was_lent
 from runwell.agents.middleware.middleware import AgentMiddleware
@@ -58,6 +58,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     is told.
     """
 
+    _asks_by_name: ClassVar[bool] = True
+    """Only about the tools of `interrupt_on`: with none there it would do nothing."""
+
     @checked_arguments
     def __init__(
         self,
@@ -65,6 +68,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         *,
         description_prefix: str = "This tool call needs approval",
     ) -> None:
+        if not interrupt_on and self._asks_by_name:
+            raise InvalidInput(
+                "HumanInTheLoopMiddleware(interrupt_on={}) asks about no tool.",
+                hint='Name tools, as in {"send": True}, or leave the middleware out.',
+            )
         self.interrupt_on: dict[str, InterruptOnConfig] = {}
         for name, setting in interrupt_on.items():
             if setting is False:

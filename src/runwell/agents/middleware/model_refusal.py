@@ -58,6 +58,8 @@ class ModelRefusalMiddleware(AgentMiddleware):
             raise InvalidInput(f"on_refusal={on_refusal!r}.", hint='It is "error", "message" or "keep".')
         if on_refusal == "keep" and not models:
             raise InvalidInput("ModelRefusalMiddleware with no model and on_refusal='keep' does nothing.")
+        if on_refusal == "message" and not message.strip():
+            raise InvalidInput(f"message={message!r} tells the person nothing.", hint="Say that it was declined.")
         if not callable(detect):
             raise InvalidInput(f"detect={detect!r} is not a function of a message.")
         self.models = [as_model(model) for model in models]

@@ -100,6 +100,8 @@ class ShellToolMiddleware(AgentMiddleware):
         if not self.shell_command:
             raise InvalidInput("shell_command is empty.", hint='As in ("/bin/bash", "--norc").')
         self._redact = Redactor(redaction_rules or (), self.env, visible_env)
+        if not tool_name.strip():
+            raise InvalidInput(f"tool_name={tool_name!r} is no name.", hint="Leave it out for 'shell'.")
         self.tool_name = tool_name
         self.tool_description = tool_description or self._description()
         self.tools = (self._tool(),)
@@ -267,9 +269,12 @@ def _facts(result: CommandResult) -> dict[str, Any]:
 
 def _folder(given: str | Path) -> Path:
     path = Path(given).expanduser().resolve()
-    if path.exists() and not path.is_dir():
-        raise InvalidInput(f"workspace_root={str(given)!r} is not a folder.")
-    path.mkdir(parents=True, exist_ok=True)
+    if not str(given).strip() or not path.is_dir():
+        what = "is not a folder" if path.exists() and str(given).strip() else "is not there"
+        raise InvalidInput(
+            f"workspace_root={str(given)!r} {what}.",
+            hint="Make the folder first, name another one, or leave it out for a temporary one in each run.",
+        )
     return path
 
 

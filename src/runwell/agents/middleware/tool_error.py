@@ -45,6 +45,11 @@ class ToolErrorMiddleware(AgentMiddleware):
                 f"handle_tool_errors={handle_tool_errors!r}.",
                 hint="It is True, exception classes, a text, or a function of (error, request).",
             )
+        if isinstance(handle_tool_errors, str) and not handle_tool_errors.strip():
+            raise InvalidInput(
+                f"handle_tool_errors={handle_tool_errors!r} tells the model nothing.",
+                hint="Pass what it is to be told, or True for the error itself.",
+            )
         self.handle_tool_errors = handle_tool_errors
         self.tool_names = chosen_tools(tools, self.name)
         self._kinds = kinds

@@ -52,7 +52,7 @@ class RootFolder:
                 hint="Linux and macOS can; on Windows use WSL.",
             )
         given = Path(path).expanduser()
-        if not given.is_dir():
+        if not str(path).strip() or not given.is_dir():  # "" would be the folder that the program runs in
             raise InvalidInput(f"{str(path)!r} is no folder.", hint="Name a folder that is there.")
         self.path = given.resolve()
 
