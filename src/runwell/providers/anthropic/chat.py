@@ -11,6 +11,7 @@ from runwell.messages.message import BaseMessage
 from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
+from runwell.models.turns import BEGINS, begun_by_a_person
 from runwell.providers.anthropic.blocks import is_own
 from runwell.providers.anthropic.clients import AnthropicClients
 from runwell.providers.anthropic.pauses import Turn, is_paused, joined, kept_container
@@ -148,6 +149,7 @@ class ChatAnthropic(StainlessModel):
 
         in_middle = bool((self.profile or {}).get("system_in_middle"))
         system, wire = messages_to_wire(messages, system_in_middle=in_middle)
+        wire = begun_by_a_person(wire, {"role": "user", "content": BEGINS})
         body: dict[str, Any] = {"model": self.model, "max_tokens": self._limit(), "messages": wire}
         if system is not None:
             body["system"] = system

@@ -26,6 +26,7 @@ from runwell.models.idle import IdleWatch
 from runwell.models.media_kinds import Sources
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
+from runwell.models.turns import BEGINS, begun_by_a_person
 from runwell.providers.bedrock.blocks import is_known
 from runwell.providers.bedrock.clients import BedrockClients, Secrets
 from runwell.providers.bedrock.errors import error_of
@@ -207,6 +208,7 @@ class ChatBedrockConverse(VendorModel):
     ) -> tuple[dict[str, Any], Any]:
         in_middle = bool((self.profile or {}).get("system_in_middle"))
         system, wire = messages_to_wire(messages, system_in_middle=in_middle)
+        wire = begun_by_a_person(wire, {"role": "user", "content": [{"text": BEGINS}]})
         body: dict[str, Any] = {"modelId": self.model, "messages": wire}
         if not wire:
             raise InvalidHistory(

@@ -12,6 +12,7 @@ from runwell.messages.message import BaseMessage
 from runwell.models.outputs import ChatGeneration, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
+from runwell.models.turns import BEGINS, begun_by_a_person, with_joined_answers
 from runwell.observe.run import record_decision, watched
 from runwell.providers.google.account import GoogleAccount
 from runwell.providers.google.answer import ChunkReader, message_from_wire
@@ -182,7 +183,8 @@ class ChatGoogleGenerativeAI(GoogleAccount):
             if watched():
                 record_decision("B9", "said as the user's", f"{self.model} takes no instructions", "code")
             system = None
-        body["contents"] = contents
+        started = {"role": "user", "parts": [{"text": BEGINS}]}
+        body["contents"] = begun_by_a_person(with_joined_answers(contents), started)
         if system is not None:
             body["systemInstruction"] = system
         request.add_tools(kwargs.get("tools") or (), kwargs.get("tool_choice"), circulates=not self.vertexai)

@@ -12,6 +12,7 @@ from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
 from runwell.models.system_place import system_first
+from runwell.models.turns import with_answers
 from runwell.models.wire_errors import error_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import REACH, ended
@@ -99,7 +100,10 @@ class ChatMistralAI(VendorModel):
     def _request(
         self, messages: list[BaseMessage], stop: Any, kwargs: Mapping[str, Any], stream: bool
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.model, "messages": messages_to_wire(system_first(messages, self))}
+        request: dict[str, Any] = {
+            "model": self.model,
+            "messages": with_answers(messages_to_wire(system_first(messages, self))),
+        }
         request |= {name: getattr(self, name) for name in _PASSED if getattr(self, name) is not None}
         stop = stop if stop is not None else self.stop
         if stop:

@@ -123,7 +123,7 @@ def _assistant(message: Any, strictly: bool, readable: bool) -> dict[str, Any]:
         content = readable_by("", content)
         if message.response_metadata.get("model_provider"):  # items of the Responses API, which this one does not know
             content = [each for each in content if isinstance(each, str) or each.get("type") != "non_standard"]
-    wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content)}
+    wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content) or ""}
     calls = message.tool_calls
     if calls or message.invalid_tool_calls:
         wire["tool_calls"] = _calls(calls, message.invalid_tool_calls, readable)
