@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 from contextvars import ContextVar
 
 import anyio
@@ -356,3 +357,33 @@ def test_a_task_that_cancels_itself_and_waits_is_cancelled_whatever_ran_in_its_n
     assert before is None
     assert isinstance(cancelled, asyncio.CancelledError)
     assert after is None
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_task_that_waits_is_shown_with_the_code_that_waits_in_it(debug):
+    async def my_node():
+        await asyncio.sleep(3600)
+
+    async def flow():
+        await RunTasks([lambda: call(my_node)])
+
+    async def call(function):
+        return await Call(callee(function))
+
+    async def main():
+        run = asyncio.ensure_future(run_async(flow()))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        (task,) = asyncio.all_tasks() - {asyncio.current_task(), run}
+        (frame,) = task.get_stack()
+        said = io.StringIO()
+        task.print_stack(file=said)
+        run.cancel()
+        await asyncio.wait([run])
+        return frame.f_code.co_name, said.getvalue(), repr(task)
+
+    name, said, shown = asyncio.run(main(), debug=debug)
+    assert name == "my_node"
+    assert "await asyncio.sleep(3600)" in said
+    assert "my_node" in said
+    assert "Host" not in said + shown

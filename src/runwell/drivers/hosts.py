@@ -14,6 +14,7 @@ from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
+from types import CodeType, CoroutineType, FrameType
 from typing import Any, TypeVar
 
 from runwell.drivers.colour import told_apart
@@ -84,6 +85,28 @@ class Host(Driven[Any]):
             self.cancel()
             return self.send(None)
         return self._go_on(super().throw, error)
+
+    # -- as asyncio looks at it, to print the task and its stack: it is the code that waits in it
+
+    @property
+    def _waiting(self) -> Any:
+        return self.waits if type(self.waits) is CoroutineType else self.flow
+
+    @property
+    def __name__(self) -> str:
+        return "standing by" if self.flow is None else str(self._waiting.__qualname__)
+
+    @property
+    def cr_code(self) -> CodeType | None:
+        return getattr(self._waiting, "cr_code", None)
+
+    @property
+    def cr_frame(self) -> FrameType | None:
+        return getattr(self._waiting, "cr_frame", None)
+
+    @property
+    def cr_await(self) -> Any:
+        return getattr(self._waiting, "cr_await", None)
 
     def _go_on(self, step: Callable[[Any], Any], value: Any) -> Any:
         try:
