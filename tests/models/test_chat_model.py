@@ -394,3 +394,50 @@ def test_b9_handlers_of_the_model_alone_are_told_that_system_messages_were_moved
     [moved] = log.of("B9")
     assert moved.outcome == "1 moved to the top"
     assert moved.run.kind == "chat_model"
+
+
+class Shows(BaseChatModel):
+    """A user's own, that answers with the tools it is given."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        return ChatResult([ChatGeneration(AIMessage("Yes.", additional_kwargs={"tools": kwargs.get("tools")}))])
+
+
+def double(number: int) -> int:
+    """Twice the number."""
+    return 2 * number
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        ["web_search"],
+        ["web_search", {"google_search": {}}],
+        [{"name": "x", "input_schema": {"type": "object"}}],
+        "all",
+        [],
+    ],
+    ids=repr,
+)
+def test_a_models_own_form_of_tools_is_handed_on(tools: Any, driver: Any) -> None:
+    """Names and dicts that its API knows go as they were bound, by `bind` and by a `bind_tools` of its own."""
+
+    class Own(Shows):
+        def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+            return self.bind(tools=tools, **kwargs)
+
+    for bound in (Shows().bind(tools=tools), Own().bind_tools(tools), Shows().bind(tools=tools).bind(seed=1)):
+        assert driver.invoke(bound, "?").additional_kwargs["tools"] == tools
+    assert "tools=" in repr(Shows().bind(tools=tools))
+
+
+def test_functions_that_are_bound_are_described() -> None:
+    name, described = Shows().bind(tools=["web_search", double]).invoke("?").additional_kwargs["tools"]
+    assert name == "web_search"
+    assert described["function"]["name"] == "double"
+    answer = {"title": "Answer", "type": "object", "properties": {"x": {"type": "integer"}}}
+    asked = (
+        Shows().bind(tools=["web_search"]).with_structured_output(answer, method="function_calling", include_raw=True)
+    )
+    name, described = asked.invoke("?")["raw"].additional_kwargs["tools"]
+    assert (name, described["function"]["name"]) == ("web_search", "Answer")

@@ -196,6 +196,12 @@ def test_tools_that_are_no_list(vendor: Vendor, tools: Any) -> None:
         vendor.model.bind_tools(tools)
 
 
+@pytest.mark.parametrize("tools", ["add", ["add"], [5], [{"add": {}, "x": 1}]], ids=repr)
+def test_tools_that_are_none_are_refused_when_they_are_bound(vendor: Vendor, tools: Any) -> None:
+    with pytest.raises(UsageError, match=r"bind_tools takes a list|describe|is in no form"):
+        vendor.model.bind(tools=tools)
+
+
 @pytest.mark.parametrize("name", ["anthropic", "google_genai", "bedrock_converse"])
 def test_nothing_to_answer_is_refused(wires: dict[str, WireServer], name: str) -> None:
     Vendor(name, wires[name]).refuses(InvalidHistory, "is sent nothing to answer", AIMessage(""))

@@ -11,7 +11,6 @@ from runwell.messages.message import AIMessage
 from runwell.models.answer import AnswerParser
 from runwell.models.tool_choice import tool_choice_for, tool_name
 from runwell.runnables.runnable import Runnable
-from runwell.schemas.dialects import function_definition
 from runwell.schemas.structured import StructuredSchema
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ class BoundModel(Runnable[Any, AIMessage]):
     ) -> None:
         self.bound = bound
         self.kwargs = dict(kwargs)
-        if self.kwargs.get("tools"):  # as definitions, whoever bound them
-            self.kwargs["tools"] = [function_definition(tool) for tool in self.kwargs["tools"]]
+        if self.kwargs.get("tools"):
+            self.kwargs["tools"] = bound._bound_tools(self.kwargs["tools"])
         self.config: dict[str, Any] = dict(config or {})
         bound._check_together(self.kwargs)
 

@@ -8,6 +8,7 @@ from collections.abc import (
     Awaitable,
     Coroutine,
     Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -342,6 +343,15 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         if parallel_tool_calls is not None:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         return kwargs
+
+    def _bound_tools(self, tools: Any) -> Any:
+        """What `bind(tools=...)` hands on: definitions of tools, functions and classes. Names and dicts go as they are:
+        they may be in a form that this model's own API has."""
+        from runwell.schemas.dialects import function_definition
+
+        if isinstance(tools, str) or not isinstance(tools, Iterable):
+            return tools
+        return [tool if isinstance(tool, str | Mapping) else function_definition(tool) for tool in tools]
 
     def _strict_schema(self, schema: dict[str, Any], whose: str) -> dict[str, Any]:
         """For subclasses: the schema as the provider holds calls and answers to it. As it stands, OpenAI's subset.

@@ -7,11 +7,13 @@ from typing import Any
 
 from runwell.errors import DuplicateTool, InvalidInput, nearest
 
-__all__ = ["check_binding", "check_bound", "tool_choice_for", "tool_name"]
+__all__ = ["as_definitions", "check_binding", "check_bound", "tool_choice_for", "tool_name"]
 
 
-def tool_name(tool: Mapping[str, Any]) -> str:
-    """The name in a definition; its `type` for something the provider itself runs."""
+def tool_name(tool: Any) -> str:
+    """The name in a definition; its `type` for something the provider itself runs; a bare name itself."""
+    if not isinstance(tool, Mapping):
+        return str(tool)
     function = tool.get("function")
     return str(function["name"] if isinstance(function, Mapping) else tool.get("name") or tool.get("type"))
 
@@ -40,6 +42,14 @@ def tool_choice_for(choice: Any, definitions: list[dict[str, Any]]) -> Any:
         f"tool_choice={choice!r} is none of the tools{nearest(str(choice), names)}.",
         hint=f'Use "auto", "none", "any", or one of {names}.',
     )
+
+
+def as_definitions(tools: Any) -> list[dict[str, Any]]:
+    """Each tool's definition. Raises InvalidInput for what is no list, ToolDefinitionError for what is no tool."""
+    from runwell.schemas.dialects import function_definition
+
+    check_binding(tools, None, None)
+    return [function_definition(tool) for tool in tools]
 
 
 def check_binding(tools: Any, strict: Any, parallel_tool_calls: Any) -> None:

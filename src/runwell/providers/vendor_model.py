@@ -270,6 +270,12 @@ class VendorModel(BaseChatModel):
             raise UnsupportedByProvider(f"{who} cannot hold calls to a schema; got strict=True.")
         return kwargs
 
+    def _bound_tools(self, tools: Any) -> Any:
+        """Definitions, all of them: what cannot be described is refused when it is bound."""
+        from runwell.models.tool_choice import as_definitions
+
+        return as_definitions(tools)
+
     def _check_together(self, kwargs: Mapping[str, Any]) -> None:
         """Numbers, times and `stop` too: they are wrong when they are bound, not first when they are sent."""
         check_settings(type(self).__name__, kwargs, no_limit=self.no_limit)

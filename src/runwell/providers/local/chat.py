@@ -21,6 +21,7 @@ from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from runwell.models.own_blocks import Fitting
 from runwell.models.profile import ModelProfile
 from runwell.models.settings import check_settings
+from runwell.models.tool_choice import as_definitions
 from runwell.providers.local.catalogue import DEFAULT_CHAT, MODELS, find, is_gguf_path, own_file
 from runwell.providers.local.completion import Call, Calls, LocalRuntime, Settings, Text
 from runwell.providers.local.runtime import (
@@ -120,6 +121,9 @@ class LocalChatModel(BaseChatModel):
                 hint=f'Use "local:{DEFAULT_CHAT}", or pass profile={{"tool_calling": True}} to try all the same.',
             )
         return super().bind_tools(tools, **kwargs)
+
+    def _bound_tools(self, tools: Any) -> Any:
+        return as_definitions(tools)
 
     def load(self) -> None:
         """Fetch and load the model now, so that the first answer does not wait for it."""
