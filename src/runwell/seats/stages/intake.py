@@ -44,7 +44,7 @@ def intake(at: Facts) -> Iterator[Held]:
     )
     yield Held("A9", "No MCP server is connected.", "runwell.tools.toolbox:as_tool", status="idle")
     yield Held("A10", "No MCP server is connected.", "runwell.tools.toolbox:as_tool", status="idle")
-    yield Held("A11", f"{named(agent.nodes)}.", "runwell.agents.create_agent:_graph")
+    yield Held("A11", f"{named(agent.nodes)}.", "runwell.agents.agent_graph:agent_graph")
 
 
 def _names(at: Facts) -> str:
