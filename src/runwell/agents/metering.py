@@ -81,7 +81,15 @@ class Meter:
     @property
     def used(self) -> dict[str, Any]:
         """What the run or the task used itself, and when it began if that counts."""
-        used = {kind: amount for kind in AMOUNTS if (amount := getattr(self, kind))}
+        used: dict[str, Any] = {}
+        if self.model_calls:
+            used["model_calls"] = self.model_calls
+        if self.tool_calls:
+            used["tool_calls"] = self.tool_calls
+        if self.tokens:
+            used["tokens"] = self.tokens
+        if self.cost:
+            used["cost"] = self.cost
         if self.began is not None:
             used["began"] = self.began
         return used

@@ -15,7 +15,7 @@ from runwell.effects import Call, Callee, CallHook, Flow, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
-from runwell.messages.message import RemoveMessage, ToolMessage, new_id
+from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage, new_id
 from runwell.observe.context import CURRENT
 from runwell.observe.run import open_run, record_decision, watched
 from runwell.ports.command import Command
@@ -166,7 +166,10 @@ def _gone(call: Mapping[str, Any]) -> ToolMessage:
 
 def _edited(call: Mapping[str, Any], state: Any) -> Any:
     """The call as the model wrote it, if a person changed it."""
-    reply, _ = last_reply(_messages(state))
+    messages = _messages(state)
+    if messages and type(messages[-1]) is AIMessage and not messages[-1].additional_kwargs:
+        return None  # as nearly always
+    reply, _ = last_reply(messages)
     edited = reply.additional_kwargs.get("edited_calls") if reply is not None else None
     return edited.get(call["id"]) if edited else None
 

@@ -122,8 +122,7 @@ def run_lone(driver: Hosted, flow: Flow[T]) -> list[Outcome[T]] | HandedOver | C
     """Run engine code as a task of its own, under a copy of the context: gives its outcome, alone in a list, or if it
     waits what to await for that."""
     loop = asyncio.get_running_loop()
-    here = asyncio.current_task(loop)
-    assert here is not None
+    here: Any = asyncio.current_task(loop)
     cancels = here.cancelling()
     host = driver.idle.pop() if driver.idle else Host(driver, loop)
     task, fresh = host.task, host.context is not None

@@ -540,9 +540,16 @@ class Run(Keeping, Routing):
             return  # hooks that changed nothing are not worth a checkpoint; a resume plans them again
         self._records = None
         if self.saver is not None:
-            jumped = [node for node, writes in done if any(name == JUMP for name, _ in writes)]
+            ran: list[str] = []
+            jumped: list[str] = []
+            for node, writes in done:
+                ran.append(node)
+                for name, _ in writes:
+                    if name == JUMP:
+                        jumped.append(node)
+                        break
             actors = self._answered() if self._answers else None
-            await self.save_checkpoint("loop", changes, ran=[node for node, _ in done], jumped=jumped, actors=actors)
+            await self.save_checkpoint("loop", changes, ran=ran, jumped=jumped, actors=actors)
         if "values" in self.modes:
             await self._emit("values", self._output())
 

@@ -33,7 +33,7 @@ message, with its content and calls."""
 class Watch:
     """The values of a state as they are before a step."""
 
-    __slots__ = ("contents", "kept", "own", "pack")
+    __slots__ = ("contents", "kept", "own", "pack", "sizes")
 
     def __init__(self, values: Mapping[str, Any], pack: Any = None, own: frozenset[str] = frozenset()) -> None:
         """`pack` makes bytes of a value (None where it cannot), for all contents to be compared. Of keys that are the
@@ -41,18 +41,23 @@ class Watch:
         self.own = own
         self.pack = pack
         self.kept: dict[str, Kept] = {}
+        self.sizes: dict[str, int] = {}
+        """The lengths of `own` keys."""
         self.after({name: (None, value) for name, value in values.items()})
         self.contents = {} if pack is None else {name: pack(value) for name, value in values.items()}
 
     def after(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
         """What is watched is the state after a step, which changed so much. Not for all contents."""
         for name, (_, new) in changes.items():
-            if type(new) not in _SIZED:
-                self.kept.pop(name, None)
-            elif name in self.own:
-                self.kept[name] = (len(new), None, None)
-            else:
+            if name in self.own:
+                if type(new) in _SIZED:
+                    self.sizes[name] = len(new)
+                else:
+                    self.sizes.pop(name, None)
+            elif type(new) in _SIZED:
                 self.kept[name] = _look(new)
+            else:
+                self.kept.pop(name, None)
 
     def check(
         self,
@@ -70,6 +75,9 @@ class Watch:
             found = _changed(self.kept, values, changes, ne)
         except (ValueError, TypeError):  # arrays, of which nobody knows whether they differ
             found = _changed(self.kept, values, changes, _differ)
+        for name, size in self.sizes.items():
+            if len(values[name]) != size and name not in changes:
+                found.append((name, f"{size} items became {len(values[name])}"))
         for name, what in found:
             if name not in unsaved:
                 raise _refused(nodes, name, what)
@@ -89,7 +97,8 @@ def _changed(
     found: list[tuple[str, str]] = []
     for name, (size, top, inside) in kept.items():
         value = values[name]
-        if name not in changes:
+        change = changes.get(name)
+        if change is None:
             if len(value) != size:
                 found.append((name, f"{size} items became {len(value)}"))
                 continue
@@ -98,7 +107,7 @@ def _changed(
                 if differ(now, top):
                     found.append((name, _where(value, top)))
                     continue
-        elif changes[name][1] is value:
+        elif change[1] is value:
             continue
         if inside:
             if type(inside) is tuple:

@@ -26,7 +26,7 @@ def to_record(message: BaseMessage) -> list[Any]:
 
     Raises `UnserializableType` for a class that is not one of runwell's.
     """
-    cls = message.__class__
+    cls = type(message)
     if cls not in KNOWN:
         raise UnserializableType(
             f"{cls.__module__}.{cls.__qualname__} cannot be stored: it is a user's subclass of a message.",

@@ -51,6 +51,10 @@ class Patch:
 Change: TypeAlias = Replace | Splice | Patch
 
 _LISTS = frozenset({list, MessageList})
+_COUNTED = _LISTS | {dict}
+_NUMBERS = frozenset({type(None), bool, int, float})
+FEW = 8
+"""Numbers by name that are stored whole rather than compared one by one. Chosen."""
 _SURE = frozenset({str, bytes})
 _FIXED = frozenset({type(None), bool, int, float, complex, str, bytes})
 
@@ -62,6 +66,8 @@ def _same(old: Any, new: Any) -> bool:
 def _alike(old: Sequence[Any], new: Sequence[Any]) -> int:
     """How many items at the front are the same."""
     shorter = min(len(old), len(new))
+    if not any(map(is_not, old, new)):  # it grew, as most do
+        return shorter
     at = next(compress(count(), map(is_not, old, new)), shorter)
     while at < shorter and _same(old[at], new[at]):
         at += 1
@@ -79,6 +85,8 @@ def difference(old: Any, new: Any) -> Change | None:
     if type(old) in _LISTS and type(new) in _LISTS:
         start = _alike(old, new)
         end_old, end_new = len(old), len(new)
+        if start == end_old and start and start < end_new:  # it grew, as most do
+            return Splice(start, 0, list(new[start:]))
         while end_old > start and end_new > start and _same(old[end_old - 1], new[end_new - 1]):
             end_old -= 1
             end_new -= 1
@@ -93,10 +101,13 @@ def difference(old: Any, new: Any) -> Change | None:
 def _dict_difference(old: dict[Any, Any], new: dict[Any, Any]) -> Change | None:
     if not old or not {str}.issuperset(map(type, old)) or not {str}.issuperset(map(type, new)):
         return Replace(new)
+    if len(new) <= FEW and _NUMBERS.issuperset(map(type, new.values())):  # whole, it is as small as what changed
+        same = len(old) == len(new) and not any(map(is_not, old.values(), new.values())) and list(old) == list(new)
+        return None if same else Replace(new)
     put = {key: value for key, value in new.items() if key not in old or not _same(old[key], value)}
-    drop = [key for key in old if key not in new]
     if len(put) == len(new) and new:
         return Replace(new)
+    drop = [key for key in old if key not in new]
     order = [key for key in old if key in new] + [key for key in put if key not in old]
     if order != list(new):
         return Replace(new)
@@ -128,12 +139,12 @@ WHOLE = frozenset({0, 3})
 
 
 def to_stored(change: Change) -> tuple[int, Any]:
-    if type(change) is Replace:
-        return 0, change.value
     if type(change) is Splice:
         return 1, [change.start, change.delete, change.items]
-    assert type(change) is Patch
-    return 2, [change.put, change.drop]
+    if type(change) is Patch:
+        return 2, [change.put, change.drop]
+    assert type(change) is Replace
+    return 0, change.value
 
 
 def from_stored(kind: int, data: Any) -> Change:
@@ -172,12 +183,13 @@ class Chain(NamedTuple):
 
     def extended(self, change: Splice | Patch, new: Any, stored: int) -> Chain | None:
         """With one more change, in `stored` bytes; None when it is time to store the value whole instead."""
-        gone = change.delete if type(change) is Splice else _displaced(change, len(new), self.length)
-        size = self.size + stored - (self.size * gone // self.length if self.length else 0)
-        cost = self.cost + stored + ROW
-        if cost > 2 * size + SLACK:
-            return None
-        return Chain(self.base, self.rows + 1, cost, size, items(new))
+        base, rows, cost, size, length = self
+        gone = change.delete if type(change) is Splice else _displaced(change, len(new), length)
+        if gone and length:
+            size -= size * gone // length
+        size += stored
+        cost += stored + ROW
+        return None if cost > 2 * size + SLACK else Chain(base, rows + 1, cost, size, items(new))
 
 
 def _displaced(change: Any, after: int, before: int) -> int:
@@ -188,4 +200,4 @@ def _displaced(change: Any, after: int, before: int) -> int:
 
 def items(value: Any) -> int:
     """The number of items of a list or dict, 0 for anything else."""
-    return len(value) if type(value) in _LISTS or type(value) is dict else 0
+    return len(value) if type(value) in _COUNTED else 0

@@ -193,14 +193,18 @@ class InMemorySaver(BaseCheckpointSaver):
                 raise self.busy(thread, ns, expect_head, head)
             if space is None:
                 space = self._spaces[thread, ns] = _Space()
-            if row.id in space.by_id:
-                raise self.taken(thread, ns, row.id)
+            seq, name, branch = row.seq, row.id, row.branch
+            if name in space.by_id:
+                raise self.taken(thread, ns, name)
             space.rows.append(row)
-            space.by_id[row.id] = row
+            space.by_id[name] = row
             for channel, kind, data in changes:
                 if kind == SHARED:
                     data = space.shared.setdefault(data, data)
-                space.changes.setdefault(channel, []).append((row.seq, row.branch, kind, data))
+                rows = space.changes.get(channel)
+                if rows is None:
+                    rows = space.changes[channel] = []
+                rows.append((seq, branch, kind, data))
             self._clock = space.touched = self._clock + 1
 
     def write_task(

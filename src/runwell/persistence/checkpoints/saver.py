@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
@@ -37,13 +37,16 @@ HEADS = 4096
 """Threads whose newest checkpoint is remembered; the memory is only a short cut."""
 
 
-class _Known(NamedTuple):
+class _Known:
     """A checkpoint as a commit on top of it needs it."""
 
-    id: str
-    seq: int
-    branch: int
-    chains: dict[str, Chain]
+    __slots__ = ("branch", "chains", "id", "seq")
+
+    def __init__(self, id: str, seq: int, branch: int, chains: dict[str, Chain]) -> None:
+        self.id = id
+        self.seq = seq
+        self.branch = branch
+        self.chains = chains
 
 
 _ROOT = _Known("", 0, 0, {})
@@ -91,7 +94,9 @@ class BaseCheckpointSaver(ThreadKeeping):
         Raises ThreadBusy when `expect_head` is no longer the newest, UnserializableType when a value may not be saved.
         """
         where = (whole(commit.thread_id), commit.ns)
-        head, parent = self._head_and_parent(commit)
+        head = parent = self._heads.get(where, _ROOT)
+        if not head.id == commit.parent_id == commit.expect_head:  # as nearly always
+            head, parent = self._head_and_parent(commit)
         seq = head.seq + 1
         chains = dict(parent.chains)
         changes: list[tuple[str, int, bytes]] = []
@@ -104,36 +109,35 @@ class BaseCheckpointSaver(ThreadKeeping):
         for channel, chain in chains.items():
             flat.append(channel)
             flat += chain
+        branch = parent.branch if parent is head and head.seq else seq
         row = CheckpointRow(
             seq,
             commit.id,
             commit.parent_id,
             parent.seq,
-            parent.branch if parent is head and head.seq else seq,
+            branch,
             commit.step,
             commit.source,
             commit.created_at,
             self.serializer.dumps(flat),
             encode_meta(self.serializer, commit, types),
         )
-        written = commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence
-
-        def write_checked() -> None:
-            self._parent_of(commit)
-            self.write_commit(*written)
-
         try:
-            if row.branch == seq and row.parent_seq:  # a branch off something older, which may be pruned meanwhile
-                self.locked(*where, write_checked)
+            if branch == seq and parent.seq:  # a branch off something older, which may be pruned meanwhile
+                self.locked(*where, partial(self._write_checked, commit, row, changes))
             else:
-                self.write_commit(*written)
+                self.write_commit(*where, commit.expect_head, row, changes, commit.fence)
         except ThreadBusy:
             self._heads.pop(where, None)
             raise
         if len(self._heads) >= HEADS:
             self._heads.clear()
-        self._heads[where] = _Known(row.id, seq, row.branch, chains)
+        self._heads[where] = _Known(commit.id, seq, branch, chains)
         self._sweep_sometimes()
+
+    def _write_checked(self, commit: Commit, row: CheckpointRow, changes: list[tuple[str, int, bytes]]) -> None:
+        self._parent_of(commit)
+        self.write_commit(commit.thread_id, commit.ns, commit.expect_head, row, changes, commit.fence)
 
     def save_task(
         self,
@@ -331,17 +335,18 @@ class BaseCheckpointSaver(ThreadKeeping):
         """Note how `channel` changes: what to store, and the chain it is read by from now on."""
         chain = chains.get(channel)
         # An `old` of another length than what is stored was changed in place meanwhile: no telling what it was.
-        change = difference(old, new) if chain is not None and items(old) == chain.length else Replace(new)
-        if change is None:
-            return
-        if chain is not None and not isinstance(change, Replace):
-            kind, data = to_stored(change)
-            stored = self.serializer.dumps(data, channel, types)
-            extended = chain.extended(change, new, len(stored))
-            if extended is not None:
-                chains[channel] = extended
-                changes.append((channel, kind, stored))
+        if chain is not None and items(old) == chain.length:
+            change = difference(old, new)
+            if change is None:
                 return
+            if not isinstance(change, Replace):
+                kind, data = to_stored(change)
+                stored = self.serializer.dumps(data, channel, types)
+                extended = chain.extended(change, new, len(stored))
+                if extended is not None:
+                    chains[channel] = extended
+                    changes.append((channel, kind, stored))
+                    return
         stored = self.serializer.dumps(new, channel, types)
         chains[channel] = Chain.start(seq, new, len(stored))
         changes.append((channel, self.kind_of_whole(stored), stored))

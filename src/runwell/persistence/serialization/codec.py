@@ -107,7 +107,8 @@ class Codec:
             if signal is not None and not isinstance(signal, Exception):
                 raise signal from None
             return self._thorough(value)
-        if (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data) and self._holds_buffer(value):
+        # numbers, not bytes: that would look first whether those are a number, by an exception
+        if (0xC4 in data or 0xC5 in data or 0xC6 in data) and self._holds_buffer(value):
             return self._thorough(value)  # bytes are in it, and some are really a bytearray
         return data
 

@@ -28,8 +28,9 @@ FORMAT = 1
 _HEAD = bytes([FORMAT])
 _SEALED = bytes([0x80 | FORMAT])
 """First byte of the same, encrypted."""
-_start = Struct("<BI").unpack_from
+_FRONT = Struct("<BI")
 """That byte, and the checksum of the rest."""
+_start = _FRONT.unpack_from
 _KNOWN = {*STANDARD, type(None), bool, int, float, str, bytes, list, dict}
 
 
@@ -97,12 +98,14 @@ class Serializer:
             data = codec.pack(value)
         except (Refused, RecursionError) as error:
             raise self._refusal(codec, value, key, error) from None
+        if self._cipher is None:  # `seal`, written out
+            return _FRONT.pack(FORMAT, crc32(data)) + data
         return self.seal(data)
 
     def seal(self, data: bytes) -> bytes:
         """Packed bytes as they are stored: with a checksum, and encrypted if that is asked for."""
         if self._cipher is None:
-            return _HEAD + crc32(data).to_bytes(4, "little") + data
+            return _FRONT.pack(FORMAT, crc32(data)) + data
         data = self._cipher.encrypt(data)
         return _SEALED + crc32(data).to_bytes(4, "little") + data
 
