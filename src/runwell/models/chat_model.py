@@ -25,6 +25,7 @@ from runwell.errors import InvalidInput, OutsideError, UsageError
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.convert import convert_to_messages
 from runwell.messages.deep_calls import without_deep_calls
+from runwell.messages.history import MessageList
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.counting import Counted, CountedChunks, acounted, counted
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
@@ -424,7 +425,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     # -- one call
 
     def _messages(self, input: LanguageModelInput) -> list[BaseMessage]:
-        messages = convert_to_messages(input)
+        if type(input) is MessageList and input.places is not None:  # a graph's history: messages that were looked at
+            messages: list[BaseMessage] = list(input)
+        else:
+            messages = convert_to_messages(input)
         if not messages:
             raise InvalidInput(f"{type(self).__name__} got no messages.", hint="Pass a text or at least one message.")
         return messages
