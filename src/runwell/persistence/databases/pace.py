@@ -4,11 +4,11 @@ from __future__ import annotations
 
 __all__ = ["QUICK_S", "Pace"]
 
-QUICK_S = 0.001
+QUICK_S = 0.002
 """What writes in place may take on the average, in seconds. If they take longer the next ones go to a thread. Chosen:
-ten times what one takes, and no more than once that a busy machine stops the process meanwhile."""
+on a machine with four times the work that it can do one write in a hundred takes 5 to 10 ms, which is no slow disk."""
 WEIGHT = 1 / 8
-"""Of the last one in that average: one that took 8 ms is too slow by itself, two in a row of 4 ms are."""
+"""Of the last one in that average: one that took 16 ms is too slow by itself, two in a row of 8 ms are."""
 IN_PLACE, IN_THREAD = 62, 2
 """Of so many writes in place and then in a thread. In a thread the first lets SQLite bring its log into the file, when
 the log has grown long enough; the second begins the log anew. Both wait for the disk."""
