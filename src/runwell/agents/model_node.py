@@ -62,10 +62,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
     lends = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
 
     @flow
-    @coroutine  # to `yield` the model's call: `await` would keep a generator for it while the model speaks
+    @coroutine  # to `yield` the model's call: `await` would keep a generator for it, and the call, while it waits
     def model(task: Task) -> Generator[Any, Any, Any]:
-        meter: Meter = task.runtime.budget
-        turn = _begun(setup, task, meter, (yield Now()) if meter.timed else None)
+        turn = _begun(setup, task, (yield Now()) if task.runtime.budget.timed else None)
         if type(turn) is not _Turn:
             return turn
         system = setup.system
@@ -77,21 +76,22 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
                 response = yield from _inside(turn, 0, request)
             else:  # `_ask`, written out: a coroutine less while the model speaks
                 request = _request(turn, task, turn.history, turn.tools, system)
-                call, asked, bound, counted = _asking(turn, request)
-                del request  # not needed while it waits
-                response = _answered(turn, asked, bound, counted, (yield call))
+                called, messages, asked, bound, counted = _asking(turn, request)
+                del request, system  # not needed while it waits
+                response = yield Call(called, messages)
+                response = _answered(turn, asked, bound, counted, response)
         except BudgetExceeded as met:
-            if not meter.bounds(met):
+            if not turn.meter.bounds(met):
                 raise
             return _stopped(setup, met)
-        taken = yield from _take_in(turn, task, response)
-        return taken if not (turn.extra or turn.stray) else _with_extra(turn, taken)
+        return (yield from _take_in(turn, task, response))
 
     return model
 
 
-def _begun(setup: Setup, task: Task, meter: Meter, now: float | None) -> Any:
+def _begun(setup: Setup, task: Task, now: float | None) -> Any:
     """A turn of the model, or what stands in its stead: a limit is reached."""
+    meter: Meter = task.runtime.budget
     values = task.values
     ledger = values.get("ledger") or NOTHING
     history = values.get("messages") or []
@@ -267,12 +267,12 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
             raise over
     if turn.hooks:
         request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
-    call, asked, bound, counted = _asking(turn, request)
-    return _answered(turn, asked, bound, counted, await call)
+    called, messages, asked, bound, counted = _asking(turn, request)
+    return _answered(turn, asked, bound, counted, await Call(called, messages))
 
 
-Asking = tuple[Call[Any], Any, Any, int]
-"""The call of the model, the model, that model bound and guarded, and how many calls the budget counts so far."""
+Asking = tuple[Callee[Any], list[BaseMessage], Any, Any, int]
+"""What is called, with what; the model, that model bound and guarded, and how many calls the budget counts so far."""
 
 
 def _asking(turn: _Turn, request: ModelRequest) -> Asking:
@@ -292,7 +292,7 @@ def _asking(turn: _Turn, request: ModelRequest) -> Asking:
         for guard in setup.guards:
             model = guard.guard_model(model, request)
         called = callee(model)
-    return Call(called, messages), request.model, model, turn.meter.model_calls
+    return called, messages, request.model, model, turn.meter.model_calls
 
 
 def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> ModelResponse[Any]:
@@ -459,7 +459,7 @@ def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
 # -- taking in the answer
 
 
-async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dict[str, Any]:
+async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> Any:
     """The state's update from what the model said: the reply, answers to calls that will not run, what is used up."""
     setup, ledger = turn.setup, turn.ledger
     result = response.result
@@ -470,7 +470,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
             hint="Only the last message of a ModelResponse may ask for tools; put ToolMessages after the others.",
         )
     if not isinstance(reply, AIMessage):
-        return {"messages": response.result, "ledger": {**ledger, "checked": True}}
+        return _with_extra(turn, {"messages": response.result, "ledger": {**ledger, "checked": True}})
     given_id = reply.id
     reply = fresh_reply_id(task.values["messages"], ensure_call_ids(reply))
     heard = watched()
@@ -518,7 +518,7 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> dic
     if ledger != task.values.get("ledger"):
         update["ledger"] = ledger
     update["messages"] = [*before, reply, *told]
-    return update
+    return update if not (turn.extra or turn.stray) else _with_extra(turn, update)
 
 
 def _formed(

@@ -14,7 +14,7 @@ from types import CoroutineType
 from typing import Any, TypeVar
 
 from runwell.drivers.colour import told_apart
-from runwell.drivers.sync import failure
+from runwell.drivers.sync import failure, rethrown
 from runwell.effects import Flow, Outcome
 
 __all__ = ["Driven", "HandedOver", "passed"]
@@ -31,15 +31,14 @@ class Driven(Generator[Any, Any, T]):
     Each of its steps runs under `context` (None: under the one that is current then), and nothing stays set in between.
     """
 
-    __slots__ = ("context", "driver", "effect", "first", "flow", "waits")
+    __slots__ = ("context", "driver", "first", "flow", "waits")
 
     def __init__(self, driver: Any, flow: Flow[T] | None, context: Context | None = None) -> None:
         self.driver = driver
         self.flow: Any = flow
         self.context = context
-        self.effect: Any = None
         self.waits: Any = None
-        """What `effect` waits for: a coroutine, or a `HandedOver`."""
+        """What it waits for: a coroutine, or a `HandedOver`. The effect that asked for it is not kept meanwhile."""
         self.first: Any = _NOTHING
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -72,7 +71,7 @@ class Driven(Generator[Any, Any, T]):
                 except StopIteration as stop:
                     step, value = send, stop.value
                 except BaseException as error:
-                    step, value = flow.throw, failure(told_apart(error), self.effect, flow, table)
+                    step, value = flow.throw, rethrown(told_apart(error))
                 self.waits = None
             effect = step(value)
             while True:
@@ -86,7 +85,7 @@ class Driven(Generator[Any, Any, T]):
                     effect = send(value)
                     continue
                 effect = flow.throw(value)
-            self.effect, self.waits, step, value = effect, value, value.send, None
+            self.waits, step, value = value, value.send, None
 
     # -- going on in another task
 

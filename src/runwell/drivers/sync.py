@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
     from runwell.drivers.portal import LoopBridge
 
-__all__ = ["InlineStream", "SyncDriver", "call_sync", "failure", "run_sync"]
+__all__ = ["InlineStream", "SyncDriver", "call_sync", "failure", "rethrown", "run_sync"]
 
 T = TypeVar("T")
 
@@ -46,6 +46,11 @@ def failure(error: BaseException, effect: Any, coroutine: Any, known: Container[
     """What engine code is told of an effect that failed."""
     if type(effect) not in known:
         return foreign(effect, coroutine)
+    return rethrown(error)
+
+
+def rethrown(error: BaseException) -> BaseException:
+    """An error out of an effect, to be raised where engine code awaits that."""
     trace = error.__traceback__
     return error.with_traceback(trace and trace.tb_next)  # the driver's own frame will be in it once more
 

@@ -101,13 +101,11 @@ class Run(Keeping, Routing):
         graph, blueprint = self.graph, self.graph.blueprint
         interrupts = NO_QUESTIONS
         try:
-            going_on = yield from self._open(given)
+            held = (yield from self._open(given)) or NOTHING
             del given  # not needed while the run waits
             begin = self._beginning()
             watches = self.saver is not None and graph.output_is_state
             straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
-            # going on from where the thread stands goes past a breakpoint that it stands at
-            held = frozenset(task.id for task in self.next) if going_on else NOTHING
             while self.next:
                 if self.control is not None and self.control.stopped and (self.saver is not None or not self.nested):
                     raise GraphDrained(self.control.reason)
@@ -162,8 +160,9 @@ class Run(Keeping, Routing):
             raise GraphInterrupt(interrupts)
         return self._unfinished(INTERRUPT, interrupts)
 
-    async def _open(self, given: Any) -> bool:
-        """Take the thread and the input. Tells whether the run goes on from before."""
+    async def _open(self, given: Any) -> frozenset[str] | None:
+        """Take the thread and the input. Gives the tasks that a run that goes on from before stands at: it goes past
+        breakpoints there."""
         if self.saver is not None and not self.nested:
             self.fence = await self.saver.take(self.thread_id, self.on_busy)
         going_on = await open_thread(self, given)
@@ -177,7 +176,7 @@ class Run(Keeping, Routing):
         self.stop = self.step + self.limit
         if self.thread_id is not None or self.ns:
             self.place = (self.thread_id, self.ns)
-        return going_on
+        return frozenset(task.id for task in self.next) if going_on else None
 
     def _beginning(self) -> Begin:
         self.watched = watched()

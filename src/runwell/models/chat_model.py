@@ -546,10 +546,10 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             spends.before(self)
         try:  # `with Counted(self)`, written out: two objects less while it waits
             try:
-                result = await self._abegun(messages, stop, kwargs, run)
+                message: Any = await self._abegun(messages, stop, kwargs, run)
             except OutsideError as error:
-                result = await self._agoing_on(error, messages, stop, kwargs, run, retries)
-            message = self._finished(result, run)
+                message = await self._agoing_on(error, messages, stop, kwargs, run, retries)
+            message = self._finished(message, run)
         except BaseException as error:
             if spends is not None:
                 spends.failed()
@@ -560,7 +560,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             spends.after(self, message.usage_metadata)
         if self.rate_limiter is not None:
             await _limits().asettle(self, messages, kwargs, message.usage_metadata)
-        return message
+        return message  # type: ignore[no-any-return]
 
     def _attempt(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
