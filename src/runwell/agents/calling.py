@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runwell.graph.called import called
 from runwell.graph.compiled import CompiledStateGraph
 
 __all__ = ["call_graph"]
@@ -14,7 +15,7 @@ async def call_graph(graph: CompiledStateGraph, given: Any) -> dict[str, Any]:
 
     The graph's memory is what it was compiled for. Its pauses pause the task, and resume into it.
     """
-    run, observed = graph._run(given, None, {})
+    run, observed = called(graph, given, None, {})
     if observed is None:
         return await run.flow(given)  # type: ignore[no-any-return]
     with observed:

@@ -19,12 +19,13 @@ from runwell.graph.channels import (
     Topic,
     UntrackedValue,
 )
-from runwell.graph.compiled import CompiledStateGraph, Durability
+from runwell.graph.compiled import CompiledStateGraph
 from runwell.graph.interrupts import interrupt, record
 from runwell.graph.managed import IsLastStep, RemainingSteps
 from runwell.graph.messages_state import MessagesState
 from runwell.graph.policies import CachePolicy, RetryPolicy, TimeoutPolicy
 from runwell.graph.pushing import push_message
+from runwell.graph.run_options import Durability
 from runwell.graph.snapshot import PregelTask, StateSnapshot
 from runwell.graph.streaming import INTERRUPT, STOPPED, TAG_NOSTREAM, GraphOutput, StreamMode, StreamPart
 from runwell.graph.thread import StateUpdate

@@ -242,7 +242,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         instead of refusing them. `debug` refuses, in runs that are saved, whatever a node changed in place and did not
         return, nested values too; else that is told by a value's length alone.
         """
-        from runwell.graph.compiled import checked_saver
+        from runwell.graph.saver_calls import checked_saver
 
         problems = problems_of(self)
         before, after = self._breaks(interrupt_before, problems), self._breaks(interrupt_after, problems)

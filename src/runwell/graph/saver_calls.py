@@ -7,10 +7,10 @@ from typing import Any
 
 from runwell.drivers.colour import is_async
 from runwell.effects import Call, Callee, Later, Sleep
-from runwell.errors import InvalidConfig, ThreadBusy
+from runwell.errors import GraphError, InvalidConfig, ThreadBusy
 from runwell.ports.saver import Checkpoint, Commit, TaskRecord
 
-__all__ = ["SaverCalls"]
+__all__ = ["SaverCalls", "checked_saver"]
 
 GRACE_S = 0.3
 """How long a busy thread is asked for again before it counts as busy: a run whose stream was just dropped by its
@@ -162,3 +162,20 @@ def _method(saver: Any, name: str) -> Callee[Any]:
     now = getattr(saver, "at_once", None) if twin is None else None
     cheap = bool(getattr(saver, "cheap", False))
     return Callee(method, twin, cheap=cheap, now=None if now is None or cheap else partial(now, method))
+
+
+def checked_saver(given: Any) -> Any:
+    """What a graph saves with, as it asks for it; GraphError if it cannot."""
+    if isinstance(given, type):
+        raise GraphError(f"checkpointer is the class {given.__name__!r}.", hint=f"Pass one: {given.__name__}(...).")
+    if not hasattr(given, "commit") and (hasattr(given, "get_tuple") or hasattr(given, "aget_tuple")):
+        from runwell.persistence.checkpoints.adapter import SaverAdapter  # written for another framework
+
+        return SaverAdapter(given)
+    if not (given is None or isinstance(given, bool) or callable(getattr(given, "commit", 0))):
+        raise GraphError(
+            f"checkpointer={given!r} cannot save a graph.",
+            hint="Pass a saver such as InMemorySaver() or SqliteSaver(path). Inside another graph None saves each "
+            "call by itself, True keeps a memory per thread, False saves nothing.",
+        )
+    return given

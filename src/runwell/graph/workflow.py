@@ -15,6 +15,7 @@ from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, flow
 from runwell.errors import GraphError
 from runwell.graph.builder import StateGraph
+from runwell.graph.called import called_inside
 from runwell.graph.compiled import CompiledStateGraph
 from runwell.graph.engine import Run, Task
 from runwell.graph.node import INJECTED, Node, injected
@@ -133,7 +134,7 @@ class Entrypoint(CompiledStateGraph):
         self, outer: Run, scope: TaskScope, given: Any, channels: Mapping[str, Channel]
     ) -> list[Write]:
         """Run as a node of another graph: its input is the state (or what was sent), its result the node's."""
-        run = self._within(outer, scope)
+        run = called_inside(self, outer, scope)
         if given is outer.values:
             given = outer.view(outer.graph.schema, given)
         return node_writes(outer.graph, scope.node, await self._told(run, given))
