@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
 
+from runwell.drivers.closing import aclose
+from runwell.drivers.streams import iterate_async
 from runwell.errors import (
     InvalidConfig,
     InvalidHistory,
@@ -21,15 +24,16 @@ from runwell.errors import (
     UnsupportedByProvider,
 )
 from runwell.messages.message import BaseMessage
-from runwell.models.chat_model import BaseChatModel
 from runwell.models.idle import IdleWatch
 from runwell.models.media_kinds import Sources
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
+from runwell.models.reply import from_thread
 from runwell.models.turns import BEGINS, begun_by_a_person
 from runwell.providers.bedrock.blocks import is_known
 from runwell.providers.bedrock.clients import BedrockClients, Secrets
 from runwell.providers.bedrock.errors import error_of
+from runwell.providers.bedrock.severing import Call
 from runwell.providers.bedrock.wire import ChunkReader, message_from_wire, messages_to_wire, metadata_from_wire
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import REACH, ended
@@ -140,8 +144,6 @@ class ChatBedrockConverse(VendorModel):
     _clients: BedrockClients
 
     # Written in one colour: the SDK blocks, so async calls go through the threads that plain models go through.
-    _agenerate = BaseChatModel._agenerate
-    _astream = BaseChatModel._astream
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
@@ -313,6 +315,30 @@ class ChatBedrockConverse(VendorModel):
             return client.converse(**body)
         except (AttributeError, TypeError, KeyError) as error:  # the SDK's parser, at what is no answer
             raise self._unreadable("what the SDK cannot read", error) from None
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        """In a thread, which ends with the task that waits for it."""
+        call = Call()
+        try:
+            return await from_thread(partial(call.run, self._generate, messages, stop, run_manager, **kwargs))
+        except BaseException:
+            call.sever()  # where the call itself has failed, this does nothing
+            raise
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        """As `_agenerate`."""
+        call = Call()
+        pieces = iterate_async(call.steps(self._stream(messages, stop, run_manager, **kwargs)))
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            call.sever()
+            await aclose(pieces)
 
     async def _apost(self, client: Any, request: Any) -> Any:
         raise NotImplementedError

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from runwell.errors import InvalidConfig, MissingApiKey
+from runwell.providers.bedrock.severing import let_calls_be_severed
 from runwell.providers.clients import Clients
 
 __all__ = ["BedrockClients", "Secrets"]
@@ -97,6 +98,7 @@ def _client(model: Any, timeout: Any) -> Any:
     client = inner.create_client(
         "bedrock-runtime", region_name=model.region_name, endpoint_url=model.base_url, config=config, **given
     )
+    let_calls_be_severed(client)
     if model.default_headers:
         client.meta.events.register("before-sign.bedrock-runtime.*", _Adds(model.default_headers))
     if key:  # last, after the SDK has written the request to its log
