@@ -3,19 +3,23 @@
 import copy
 import dataclasses
 import pickle
+import threading
 
 import pytest
 
 from runwell.errors import InvalidInput
 from runwell.messages import (
     AIMessage,
+    AIMessageChunk,
     ChatMessage,
     FunctionMessage,
     HumanMessage,
     RemoveMessage,
     SystemMessage,
     ToolMessage,
+    ToolMessageChunk,
 )
+from runwell.messages.message import with_id
 
 
 def test_a_message_is_built_from_its_content_in_three_ways():
@@ -130,6 +134,103 @@ def test_a_deep_copy_shares_nothing():
 def test_copies_of_the_standard_library_are_equal(again):
     for message in (HumanMessage("x", id="1"), ToolMessage("r", tool_call_id="1", artifact={"a": 1}, status="error")):
         assert again(message) == message
+
+
+each_kind = pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: HumanMessage("x", **more),
+        lambda **more: AIMessage("x", **more),
+        lambda **more: ToolMessage("x", tool_call_id="1", **more),
+        lambda **more: ChatMessage("x", role="critic", **more),
+        lambda **more: AIMessageChunk("x", **more),
+        lambda **more: ToolMessageChunk("x", tool_call_id="1", **more),
+    ],
+    ids=["human", "ai", "tool", "chat", "ai chunk", "tool chunk"],
+)
+each_dict = pytest.mark.parametrize("field", ["additional_kwargs", "response_metadata"])
+
+
+@each_kind
+@each_dict
+def test_what_is_put_in_a_dict_of_a_message_is_seen_later(make, field):
+    message = make()
+    getattr(message, field)["k"] = 1
+    assert getattr(message, field) == {"k": 1}
+    assert message != make() and message == make(**{field: {"k": 1}}) and f"{field}={{'k': 1}}" in repr(message)
+    assert message.model_dump()[field] == {"k": 1} and make().model_dump()[field] == {}
+    for again in (
+        copy.copy(message),
+        copy.deepcopy(message),
+        pickle.loads(pickle.dumps(message)),
+        with_id(message, "i"),
+    ):
+        assert getattr(again, field) == {"k": 1}
+    assert type(message).model_validate(message.model_dump()) == message
+    setattr(message, field, {"other": 2})
+    assert getattr(message, field) == {"other": 2}
+
+
+@each_kind
+@each_dict
+def test_a_message_whose_dicts_were_looked_at_is_equal_to_one_whose_were_not(make, field):
+    looked_at = make()
+    assert getattr(looked_at, field) == {}
+    assert looked_at == make() == make(**{field: {}}) and make() == looked_at
+    given = {"k": 1}
+    assert getattr(make(**{field: given}), field) is given
+    assert getattr(copy.copy(looked_at), field) is getattr(looked_at, field) or "Chunk" in looked_at.type
+
+
+@each_dict
+def test_threads_that_look_at_a_dict_at_the_same_moment_get_one_dict(field):
+    for _ in range(50):
+        message, barrier, seen = HumanMessage("x"), threading.Barrier(4), []
+
+        def look(message=message, barrier=barrier, seen=seen):
+            barrier.wait()
+            seen.append(getattr(message, field))
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert all(each is getattr(message, field) for each in seen)
+
+
+def test_the_same_object_is_equal_to_itself_though_it_be_not_a_number_in_every_field():
+    nan = float("nan")
+    one = ToolMessage("x", tool_call_id="1", artifact=nan, additional_kwargs={"n": nan})
+    assert one == ToolMessage("x", tool_call_id="1", artifact=nan, additional_kwargs={"n": nan})
+
+
+@dataclasses.dataclass(init=False)
+class Noted(HumanMessage):
+    """A user's own class, which says more."""
+
+    note: str = ""
+
+    def __init__(self, content, note="", **more):
+        super().__init__(content, **more)
+        self.note = note
+
+
+class Marked(AIMessage):
+    """A user's own class, with attributes of its own."""
+
+
+def test_a_users_own_classes_keep_their_fields_and_dicts():
+    noted = Noted("x", note="n")
+    assert noted == Noted("x", note="n") != Noted("x", note="m") and noted.additional_kwargs == {}
+    noted.additional_kwargs["k"] = 1
+    assert noted != Noted("x", note="n") and with_id(noted, "i").note == "n"
+    marked = Marked("x")
+    marked.mark = 1
+    marked.response_metadata["k"] = 1
+    for again in (copy.copy(marked), pickle.loads(pickle.dumps(marked)), with_id(marked, "i")):
+        assert again.mark == 1 and again.response_metadata == {"k": 1}
+    assert Marked("x") == Marked("x") != AIMessage("x")
 
 
 def test_repr_shows_what_was_said_and_no_defaults():

@@ -107,7 +107,7 @@ def _kept(answer: ToolMessage, short: Any, whole: Any, cut: int, left_out: int) 
 
 def whole_content(message: ToolMessage) -> Any:
     """What a tool said, whole, also where the model sees a part: a text or a list of blocks."""
-    if CUT not in message.additional_kwargs:
+    if CUT not in (message._kwargs or ()):
         return message.content
     whole = message.additional_kwargs.get(WHOLE, message.artifact)
     return whole if isinstance(whole, (str, list)) else message.content
@@ -115,7 +115,7 @@ def whole_content(message: ToolMessage) -> Any:
 
 def whole_text(message: ToolMessage) -> str:
     """The text of what a tool said, whole, also where the model sees a part."""
-    if CUT not in message.additional_kwargs:
+    if CUT not in (message._kwargs or ()):
         return message.text
     whole = whole_content(message)
     return whole if isinstance(whole, str) else blocks_text(whole)
@@ -124,7 +124,7 @@ def whole_text(message: ToolMessage) -> str:
 def any_cut(messages: Sequence[BaseMessage]) -> bool:
     """Whether a result among them was cut."""
     for message in messages:  # noqa: SIM110 - asked at every step, mostly about one: a generator costs more than that
-        if CUT in message.additional_kwargs and isinstance(message, ToolMessage):
+        if CUT in (message._kwargs or ()) and isinstance(message, ToolMessage):
             return True
     return False
 

@@ -167,7 +167,7 @@ def _gone(call: Mapping[str, Any]) -> ToolMessage:
 def _edited(call: Mapping[str, Any], state: Any) -> Any:
     """The call as the model wrote it, if a person changed it."""
     messages = _messages(state)
-    if messages and type(messages[-1]) is AIMessage and not messages[-1].additional_kwargs:
+    if messages and type(messages[-1]) is AIMessage and not messages[-1]._kwargs:
         return None  # as nearly always
     reply, _ = last_reply(messages)
     edited = reply.additional_kwargs.get("edited_calls") if reply is not None else None

@@ -8,7 +8,6 @@ are summed does not matter: `(a + b) + c == a + (b + c)`.
 
 from __future__ import annotations
 
-from _thread import RLock
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -40,6 +39,7 @@ from runwell.messages.message import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
+    _making,
     calls_in_blocks,
     checked_content,
 )
@@ -197,7 +197,6 @@ def _same(left: BaseMessage, right: BaseMessage, name: str) -> None:
 
 
 _new = object.__new__
-_making = RLock()  # not a plain lock: a signal's handler may come in between and read a message too
 
 
 class AIMessageChunk(AIMessage, BaseMessageChunk):
@@ -217,7 +216,7 @@ class AIMessageChunk(AIMessage, BaseMessageChunk):
 
     _said = cast("Any", BaseMessage.__dict__["content"])  # of a sum: its content, once read, if that is a list
     _id = cast("str | None", BaseMessage.__dict__["id"])  # if there is no `_beside`
-    _beside = cast("Beside | None", BaseMessage.__dict__["additional_kwargs"])  # a sum has one
+    _beside = cast("Beside | None", BaseMessage.__dict__["_kwargs"])  # a sum has one
     _log = cast("ChunkLog | None", AIMessage.__dict__["tool_calls"])  # of a sum
     _length = cast("int", AIMessage.__dict__["invalid_tool_calls"])  # of a sum
 
@@ -506,6 +505,8 @@ def _told(name: str, doc: str) -> Any:
 
 
 AIMessageChunk.id = property(_id_of, _set_id, doc="The message's id.")  # type: ignore[assignment]
+AIMessageChunk._kwargs = property(lambda self: self._beside and self._beside.kwargs)  # type: ignore[assignment]
+AIMessageChunk._facts = property(lambda self: self._beside and self._beside.facts)  # type: ignore[assignment]
 AIMessageChunk.name = _told("name", "The speaker's name.")
 AIMessageChunk.additional_kwargs = _told("kwargs", "What the provider adds.")
 AIMessageChunk.response_metadata = _told("facts", "Facts about the response.")

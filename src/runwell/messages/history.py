@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from runwell.errors import InvalidInput
@@ -144,8 +145,11 @@ def _adopted(messages: Any) -> MessageList:
     return result
 
 
+_id_of: Callable[[BaseMessage], Any] = attrgetter("id")
+
+
 def _places(messages: list[BaseMessage]) -> dict[str, int]:
-    return {cast("str", message.id): place for place, message in enumerate(messages)}
+    return dict(zip(map(_id_of, messages), range(len(messages)), strict=True))
 
 
 def fresh_reply_id(messages: Iterable[BaseMessage], reply: M) -> M:

@@ -8,8 +8,10 @@ where it is written, not at a provider.
 from __future__ import annotations
 
 import os
+from _thread import RLock
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from runwell.errors import InvalidInput
@@ -73,7 +75,7 @@ def checked_content(content: GivenContent, blocks: GivenContent, owner: type) ->
     )
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class BaseMessage:
     """What all messages have.
 
@@ -92,6 +94,13 @@ class BaseMessage:
     name: str | None = None
     additional_kwargs: dict[str, Any] = field(default_factory=dict)
     response_metadata: dict[str, Any] = field(default_factory=dict)
+    # The two dicts are made when they are first read: nearly every message of a history is without. These, the slots
+    # that hold them, are None until then. Code that only looks reads these, so that looking makes nothing.
+    _rest: ClassVar[Any] = attrgetter("id")
+    """Reads the fields that a class adds, to compare: in a tuple what is the same object is equal, whatever it is."""
+    if TYPE_CHECKING:
+        _kwargs: dict[str, Any] | None = None
+        _facts: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -110,8 +119,12 @@ class BaseMessage:
             self.content = checked_content(content, content_blocks, self.__class__)
         self.id = id
         self.name = name
-        self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
-        self.response_metadata = {} if response_metadata is None else response_metadata
+        self._kwargs = additional_kwargs
+        self._facts = response_metadata
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super(BaseMessage, cls).__init_subclass__(**options)  # `slots=True` made this class anew
+        cls._rest = attrgetter("id", *cls._fields[5:])
 
     def __add__(self, other: Any) -> Any:
         """A chat prompt of this message, as it is, and `other`: a message, a template, a chat prompt or a list."""
@@ -189,6 +202,20 @@ class BaseMessage:
         """Print `pretty_repr()`."""
         print(self.pretty_repr())  # noqa: T201 - printing is what it is for
 
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        assert isinstance(other, BaseMessage)
+        if (self.content, self.id, self.name) != (other.content, other.id, other.name):
+            return False
+        if (self._kwargs or other._kwargs) and self.additional_kwargs != other.additional_kwargs:
+            return False
+        if (self._facts or other._facts) and self.response_metadata != other.response_metadata:
+            return False
+        return bool(self._rest(self) == self._rest(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown_fields(self))})"
 
@@ -199,10 +226,20 @@ class BaseMessage:
     def _repr_html_(self) -> str:
         return self.pretty_repr(html=True)
 
+    @classmethod
+    def _plain(cls, text: str, id: str | None) -> Self:
+        """`cls(text, id=id)` in half the time, for reading long histories; not of classes that ask for more."""
+        message = object.__new__(cls)
+        message.content, message.id, message.name = text, id, None
+        message._kwargs = message._facts = None
+        return message
+
     def _twin(self) -> Self:
         """A message of the same fields, without running a constructor."""
         twin = object.__new__(self.__class__)
-        for name in self._fields:
+        twin.content, twin.id, twin.name = self.content, self.id, self.name
+        twin._kwargs, twin._facts = self._kwargs, self._facts
+        for name in self._fields[5:]:
             setattr(twin, name, getattr(self, name))
         return twin
 
@@ -211,6 +248,31 @@ class BaseMessage:
         from runwell.messages.jsonform import core_schema_of
 
         return core_schema_of(cls, handler)
+
+
+_making = RLock()  # not a plain lock: a signal's handler may come in between and read a message too
+
+
+def _made_late(name: str, slot: str, doc: str) -> None:
+    """Make the field `name` of messages a dict that is made when it is first read; its slot is reached as `slot`."""
+    held = BaseMessage.__dict__[name]
+
+    def get(self: BaseMessage) -> dict[str, Any]:
+        value: dict[str, Any] | None = held.__get__(self)
+        if value is None:
+            with _making:  # two threads that read at the same moment get the same dict
+                value = held.__get__(self)
+                if value is None:
+                    value = {}
+                    held.__set__(self, value)
+        return value
+
+    setattr(BaseMessage, slot, held)
+    setattr(BaseMessage, name, property(get, held.__set__, doc=doc))
+
+
+_made_late("additional_kwargs", "_kwargs", "What the provider adds.")
+_made_late("response_metadata", "_facts", "Facts about the response.")
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
@@ -249,21 +311,21 @@ def with_id(message: BaseMessage, id: str) -> BaseMessage:
     return new
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class HumanMessage(BaseMessage):
     """What a person says to the model."""
 
     type: ClassVar[str] = "human"
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class SystemMessage(BaseMessage):
     """Standing instructions to the model."""
 
     type: ClassVar[str] = "system"
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class AIMessage(BaseMessage):
     """What a model says.
 
@@ -309,11 +371,19 @@ class AIMessage(BaseMessage):
                 invalid_tool_calls = broken if invalid_tool_calls is None else invalid_tool_calls
         self.id = id
         self.name = name
-        self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
-        self.response_metadata = {} if response_metadata is None else response_metadata
+        self._kwargs = additional_kwargs
+        self._facts = response_metadata
         self.tool_calls = checked_calls(tool_calls) if tool_calls else []
         self.invalid_tool_calls = checked_invalid_calls(invalid_tool_calls) if invalid_tool_calls else []
         self.usage_metadata = usage_metadata
+
+    @classmethod
+    def _plain(cls, text: str, id: str | None) -> Self:
+        message = object.__new__(cls)
+        message.content, message.id, message.name = text, id, None
+        message._kwargs = message._facts = message.usage_metadata = None
+        message.tool_calls, message.invalid_tool_calls = [], []
+        return message
 
     @property
     def cost(self) -> float | None:
@@ -340,7 +410,7 @@ def calls_in_blocks(content: Content) -> list[Mapping[str, Any]]:
     return calls
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class ToolMessage(BaseMessage):
     """The result of a tool call.
 
@@ -384,11 +454,11 @@ class ToolMessage(BaseMessage):
         self.status = status
         self.id = id
         self.name = name
-        self.additional_kwargs = {} if additional_kwargs is None else additional_kwargs
-        self.response_metadata = {} if response_metadata is None else response_metadata
+        self._kwargs = additional_kwargs
+        self._facts = response_metadata
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class ChatMessage(BaseMessage):
     """A message in a role that no other class has. `role` is sent to the provider as it is."""
 
@@ -404,7 +474,7 @@ class ChatMessage(BaseMessage):
         self.role = role
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class FunctionMessage(BaseMessage):
     """The result of a function in the form that providers had before tool calls. `name` is the function's."""
 
@@ -416,7 +486,7 @@ class FunctionMessage(BaseMessage):
         BaseMessage.__init__(self, content, name=name, **fields)
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False, repr=False, eq=False)
 class RemoveMessage(BaseMessage):
     """In an update to a history: forget the message with this id, or with `REMOVE_ALL_MESSAGES` every one before."""
 
@@ -429,5 +499,5 @@ class RemoveMessage(BaseMessage):
         self.content = ""
         self.id = id
         self.name = None
-        self.additional_kwargs = {}
-        self.response_metadata = {}
+        self._kwargs = None
+        self._facts = None

@@ -26,10 +26,11 @@ def blocks_of(message: BaseMessage) -> list[ContentBlock]:
     blocks = standard_blocks(message.content)
     if not isinstance(message, AIMessage):
         return blocks
-    notes = message.additional_kwargs.get("annotations")
+    beside = message._kwargs or {}
+    notes = beside.get("annotations")
     if notes and isinstance(notes, list):
         blocks = _annotated(blocks, message.content, notes)
-    thought = message.additional_kwargs.get("reasoning_content")
+    thought = beside.get("reasoning_content")
     if thought and isinstance(thought, str) and not any(block["type"] == "reasoning" for block in blocks):
         blocks = [{"type": "reasoning", "reasoning": thought}, *blocks]
     calls: list[Any]

@@ -112,7 +112,7 @@ def _role(message: BaseMessage) -> str:
     if isinstance(message, ChatMessage):
         return message.role
     if isinstance(message, SystemMessage):
-        return str(message.additional_kwargs.get("openai_role", "system"))
+        return str((message._kwargs or {}).get("openai_role", "system"))
     for cls, role in (
         (HumanMessage, "user"),
         (AIMessage, "assistant"),

@@ -8,11 +8,12 @@ any object; whoever stores the record decides whether it may be.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from runwell.errors import CheckpointCorrupt, UnserializableType
 from runwell.messages.convert import KNOWN, MESSAGE_TYPES
-from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 
 __all__ = ["from_record", "to_record"]
 
@@ -35,10 +36,10 @@ def to_record(message: BaseMessage) -> list[Any]:
     rest: dict[str, Any] = {}
     if message.name is not None:
         rest["name"] = message.name
-    if message.additional_kwargs:
-        rest["additional_kwargs"] = message.additional_kwargs
-    if message.response_metadata:
-        rest["response_metadata"] = message.response_metadata
+    if message._kwargs:
+        rest["additional_kwargs"] = message._kwargs
+    if message._facts:
+        rest["response_metadata"] = message._facts
     if cls is AIMessage:
         assert isinstance(message, AIMessage)
         if message.tool_calls:
@@ -65,11 +66,16 @@ def to_record(message: BaseMessage) -> list[Any]:
 def from_record(record: Any) -> BaseMessage:
     """The message that `to_record` was given. Raises `CheckpointCorrupt` for anything else."""
     try:
+        if len(record) == 3:  # what most of a history is
+            kind, message_id, content = record
+            plain = _PLAIN.get(kind)
+            if plain is not None and type(content) is str:
+                return plain(content, message_id)
         kind, message_id, content, *more = record
         cls = MESSAGE_TYPES[kind]
         if cls is RemoveMessage:
             return RemoveMessage(message_id)
-        if not more and type(content) is str:  # what most of a history is
+        if not more and type(content) is str:
             return cls(content, id=message_id)
         rest = more[0] if more else {}
         if rest.keys() <= _REST[kind]:
@@ -86,6 +92,9 @@ def from_record(record: Any) -> BaseMessage:
     )
 
 
+_PLAIN: dict[str, Callable[[str, str | None], BaseMessage]] = {
+    cls.type: cls._plain for cls in (HumanMessage, AIMessage, SystemMessage)
+}
 _NO_CALLS: dict[str, dict[str, Any]] = {
     "ai": {"tool_calls": (), "invalid_tool_calls": ()},
     "AIMessageChunk": {"tool_call_chunks": (), "tool_calls": ()},

@@ -754,13 +754,13 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         return message  # type: ignore[no-any-return]
 
     def _name_model(self, message: AIMessage) -> None:
-        metadata = message.response_metadata
-        if self.provider and "model_provider" not in metadata:
-            metadata["model_provider"] = self.provider
-        if "model_name" not in metadata:
+        known = message._facts or ()
+        if self.provider and "model_provider" not in known:
+            message.response_metadata["model_provider"] = self.provider
+        if "model_name" not in known:
             model = getattr(self, "model", None)
             if model is not None:
-                metadata["model_name"] = model
+                message.response_metadata["model_name"] = model
 
     def _cache_key(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]

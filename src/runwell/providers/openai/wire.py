@@ -56,7 +56,7 @@ def messages_to_wire(
         kind = type(message)
         if kind is AIMessage:
             text = message.content
-            if type(text) is str and text and message.name is None and not message.additional_kwargs and not media:
+            if type(text) is str and text and message.name is None and not message._kwargs and not media:
                 if message.tool_calls or message.invalid_tool_calls:
                     calls = _calls(message.tool_calls, message.invalid_tool_calls, readable)
                     append({"role": "assistant", "content": text, "tool_calls": calls})
@@ -70,7 +70,7 @@ def messages_to_wire(
                 continue
         elif kind is HumanMessage:
             text = message.content
-            if type(text) is str and text and message.name is None and not message.additional_kwargs and not media:
+            if type(text) is str and text and message.name is None and not message._kwargs and not media:
                 append({"role": "user", "content": text})
                 continue
         role = ROLE_OF.get(message.type)
@@ -103,7 +103,7 @@ def _other_role(message: BaseMessage, among: Sequence[BaseMessage]) -> str:
 
 def _said(message: BaseMessage, role: str) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": role, "content": _parts(message.content)}
-    if role == "system" and message.additional_kwargs.get("openai_role") == "developer":
+    if role == "system" and (message._kwargs or {}).get("openai_role") == "developer":
         wire["role"] = "developer"
     if message.name is not None:
         wire["name"] = message.name
@@ -111,7 +111,7 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
 
 
 def _assistant(message: Any, strictly: bool, readable: bool) -> dict[str, Any]:
-    extra = message.additional_kwargs
+    extra = message._kwargs or {}
     if extra:
         extra = {
             key: value
@@ -121,7 +121,7 @@ def _assistant(message: Any, strictly: bool, readable: bool) -> dict[str, Any]:
     content = message.content
     if not isinstance(content, str):
         content = readable_by("", content)
-        if message.response_metadata.get("model_provider"):  # items of the Responses API, which this one does not know
+        if (message._facts or {}).get("model_provider"):  # items of the Responses API, which this one does not know
             content = [each for each in content if isinstance(each, str) or each.get("type") != "non_standard"]
     wire: dict[str, Any] = {**extra, "role": "assistant", "content": _parts(content) or ""}
     calls = message.tool_calls
