@@ -84,6 +84,7 @@ class Codec:
                     hint="Give one of them another name, or define it once at module level.",
                 )
             self._kinds[cls] = self._by_id[name] = object_kind(cls)
+        self._hook = self._build
         self._raised = threading.local()  # ormsgpack drops what a callback raises
 
     # -- packing
@@ -210,7 +211,11 @@ class Codec:
     def _build(self, code: int, data: bytes) -> Any:
         try:
             if code == MESSAGE:
-                return from_record(self.unpack(data))
+                try:  # `unpack`, written out: it runs for each message of a history
+                    record = unpackb(data, ext_hook=self._hook)
+                except ValueError:
+                    record = self.unpack(data)  # to say what is wrong
+                return from_record(record)
             build = STANDARD_BY_CODE.get(code)
             if build is not None:
                 return build(self.unpack(data))
