@@ -729,3 +729,14 @@ def test_types_of_one_call_do_not_leak_into_another() -> None:
         strict.loads(data)
     with pytest.raises(UnserializableType):
         strict.dumps(Address("x"))
+
+
+@given(st.lists(st.recursive(st.text() | st.integers(0, 2**40) | st.none(), st.lists, max_leaves=4), min_size=2))
+def test_a_listing_found_plain_can_be_read_by_anyone_and_a_damaged_one_is_not(values: list[Any]) -> None:
+    serializer = Serializer()
+    stored = [serializer.dumps(value) for value in values]
+    if serializer.are_plain(stored):
+        assert [serializer.loads(data) for data in stored] == values
+    assert serializer.are_plain([serializer.dumps("plain"), serializer.dumps({"n": [1]})])
+    for odd in (b"", stored[0][:-1], stored[0][:3], b"\x02" + stored[0][1:], serializer.dumps(uuid1())):
+        assert not serializer.are_plain([*stored, odd])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from runwell.errors import InvalidConfig, InvalidInput, NoCheckpointer
@@ -94,8 +95,11 @@ async def state(graph: CompiledStateGraph, config: Mapping[str, Any], *, subgrap
     return snapshot
 
 
-async def history(graph: CompiledStateGraph, config: Mapping[str, Any], options: HistoryOptions) -> list[StateSnapshot]:
-    """Every checkpoint of the thread, newest first."""
+async def history(
+    graph: CompiledStateGraph, config: Mapping[str, Any], options: HistoryOptions
+) -> Iterator[StateSnapshot]:
+    """Every checkpoint of the thread, newest first: all are read and checked at once, each is shown when it is asked
+    for."""
     inner, calls, thread_id, ns, _ = _place(graph, config)
     before: Any = options.get("before")
     if before is not None and not (isinstance(before, Mapping) and isinstance(before.get("configurable"), Mapping)):
@@ -106,7 +110,7 @@ async def history(graph: CompiledStateGraph, config: Mapping[str, Any], options:
         "filter": options.get("filter"),
     }
     shown = inner.shown if inner is not None else None
-    return [snapshot_of(one, shown) for one in await calls.history(thread_id, ns, wanted)]
+    return map(partial(snapshot_of, output=shown), await calls.history(thread_id, ns, wanted))
 
 
 async def questions(graph: CompiledStateGraph, limit: int | None) -> list[PendingInterrupt]:

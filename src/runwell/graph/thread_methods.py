@@ -37,7 +37,7 @@ class ThreadMethods:
         self: Any, config: Mapping[str, Any], **options: Unpack[thread.HistoryOptions]
     ) -> Iterator[StateSnapshot]:
         """Every checkpoint of the thread, newest first."""
-        return iter(run_sync(thread.history(self, config, options)))
+        return run_sync(thread.history(self, config, options))
 
     async def aget_state_history(
         self: Any, config: Mapping[str, Any], **options: Unpack[thread.HistoryOptions]

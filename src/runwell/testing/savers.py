@@ -437,7 +437,11 @@ class CheckpointSaverSuite:
     def test_a_listed_checkpoint_is_printed_copied_and_changed_as_any(self) -> None:
         thread = Thread(self, self.make_saver())
         thread.commit("a", {"log": ["x"]}, next=[PlannedTask("a:1", "a")], metadata={"ran": ["a"]})
-        (listed,) = self.call(thread.saver.history, "t")
+        self._check_listed(thread, *self.call(thread.saver.history, "t"))
+        thread.commit("b", {"log": ["x", "y"]}, next=[], metadata={"ran": ["b"]})
+        self._check_listed(thread, self.call(thread.saver.history, "t")[1])
+
+    def _check_listed(self, thread: Thread, listed: Checkpoint) -> None:
         plain = copy.deepcopy(Checkpoint(*(getattr(listed, field.name) for field in fields(Checkpoint))))
         assert repr(listed) == repr(plain)
         assert copy.deepcopy(listed) == replace(listed) == listed == plain
@@ -533,6 +537,19 @@ class CheckpointSaverSuite:
         assert "Ticket" in str(caught[0])
         assert "'t'" in str(caught[0])
         assert thread.load(types=types).values == {"ticket": Ticket("x", Colour.RED)}
+
+    def test_an_unlisted_type_in_what_is_planned_is_refused_by_the_listing_itself(self) -> None:
+        thread = Thread(self, self.make_saver())
+        types, sent = frozenset({Ticket, Colour}), Ticket("x", Colour.RED)
+        thread.commit("a", {"n": 1}, next=[PlannedTask("a:1", "a")])
+        thread.commit("b", {"n": 2}, next=[PlannedTask("b:1", "b", sent=True, arg=sent)], types=types)
+        thread.commit("c", {"n": 3}, next=[PlannedTask("c:1", "c")])
+        with raises(ForbiddenType) as caught:
+            self.call(thread.saver.history, "t", types=frozenset({Colour}))
+        assert "Ticket" in str(caught[0])
+        assert "'b'" in str(caught[0])
+        listed = self.call(thread.saver.history, "t", types=types)
+        assert [each.next[0].arg for each in listed] == [None, sent, None]
 
     def test_safe_07_data_that_imitates_an_envelope_stays_data(self) -> None:
         thread = Thread(self, self.make_saver())

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from runwell.persistence.checkpoints.encoding import meta_of
-from runwell.persistence.checkpoints.rows import CheckpointRow
+from runwell.persistence.checkpoints.rows import CheckpointRow, place
 from runwell.ports.saver import Checkpoint, TaskRecord
 from runwell.ports.worked_out import WorkedOut
 
-__all__ = ["listed"]
+__all__ = ["Listing", "listed"]
+
+
+class Listing(NamedTuple):
+    """What the checkpoints of a listing have in common."""
+
+    thread: str
+    ns: str
+    decode: Callable[..., Any]
+    """`Serializer.reader`."""
 
 
 class _ListedCheckpoint(WorkedOut, Checkpoint):
@@ -18,13 +28,13 @@ class _ListedCheckpoint(WorkedOut, Checkpoint):
     __slots__ = ("_meta", "_of", "_row")
     _plain = Checkpoint
     _row: CheckpointRow
-    _of: tuple[str, str]
+    _of: Listing
     _meta: Any
 
     _work = {
         "id": lambda it: it._row.id,
-        "thread_id": lambda it: it._of[0],
-        "ns": lambda it: it._of[1],
+        "thread_id": lambda it: it._of.thread,
+        "ns": lambda it: it._of.ns,
         "parent_id": lambda it: it._row.parent_id,
         "step": lambda it: it._row.step,
         "created_at": lambda it: it._row.created_at,
@@ -33,6 +43,7 @@ class _ListedCheckpoint(WorkedOut, Checkpoint):
         "joins": lambda it: it._meta[1],
         "metadata": lambda it: it._meta[2],
         "tasks": lambda _: [],
+        "_meta": lambda it: it._of.decode(it._row.meta, place, it._of.thread, it._of.ns, it._row.id),
     }
 
 
@@ -40,13 +51,14 @@ _bare = object.__new__
 
 
 def listed(
-    row: CheckpointRow, of: tuple[str, str], meta: Any, values: dict[str, Any], tasks: list[TaskRecord] | None
+    row: CheckpointRow, of: Listing, meta: Any, values: dict[str, Any], tasks: list[TaskRecord] | None
 ) -> Checkpoint:
-    """The checkpoint of a row in the thread and namespace `of`; `meta` is what `encode_meta` stored, decoded."""
+    """The checkpoint of a row in the listing `of`; `meta` is what `encode_meta` stored, decoded, or None: later."""
     checkpoint = _bare(_ListedCheckpoint)
     checkpoint._row = row
     checkpoint._of = of
-    checkpoint._meta = meta
+    if meta is not None:
+        checkpoint._meta = meta
     checkpoint.values = values
     if tasks:
         checkpoint.tasks = tasks

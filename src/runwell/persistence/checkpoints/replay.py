@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,8 @@ from runwell.persistence.checkpoints.rows import ChangeRow, CheckpointRow, place
 
 __all__ = ["Replay"]
 
-_seq = itemgetter(0)
+_seq, _kind = itemgetter(0), itemgetter(2)
+_NONE: frozenset[int] = frozenset()
 
 FlatChains = list[Any]
 """A checkpoint's chains as they are stored, one after the other: channel, base, rows, cost, size, length."""
@@ -38,7 +40,7 @@ class Replay:
         self._decode, self._decode_all = decode, decode_all
         self._changes: Mapping[str, list[ChangeRow]] = {}
         self._ready: dict[str, dict[int, Any]] = {}  # decoded changes, by channel and seq, each until it is used
-        self._partial: dict[str, set[int]] = {}  # the seqs of those that are not whole values
+        self._partial: dict[str, AbstractSet[int]] = {}  # the seqs of those that are not whole values
         self._parents: dict[int, tuple[int, int]] = {}  # branch -> (branch, seq) that it left
         self._last: dict[int, dict[str, tuple[int, int, int, Any]]] = {}  # by branch, channel: base, rows, seq, value
 
@@ -52,13 +54,16 @@ class Replay:
         lows: dict[str, int] = {}
         highs: dict[str, int] = {}
         for row, chains in zip(rows, chains_of, strict=True):
-            for at in range(0, len(chains), 6):
+            at, end = 0, len(chains)
+            while at < end:  # a `range` for each row costs more than what is done here
                 channel, base = chains[at], chains[at + 1]
-                if channel not in lows:
+                low = lows.get(channel)
+                if low is None:
                     lows[channel], highs[channel] = base, row.seq
-                elif base < lows[channel]:
+                elif base < low:
                     lows[channel] = base
-            if row.branch > 1:
+                at += 6
+            if row[4] > 1:  # `branch`; by place, as below, since it is done for each row of a listing
                 self._follow(row, min(chains[1::6], default=row.seq), row_at)
         return {channel: (low, highs[channel]) for channel, low in lows.items()}
 
@@ -78,19 +83,24 @@ class Replay:
         """The changes in the spans, of every branch, in order of seq."""
         self._changes = changes
         for channel, rows in changes.items():
-            self._partial[channel] = {seq for seq, _, kind, _ in rows if kind not in WHOLE}
+            if WHOLE.issuperset(map(_kind, rows)):
+                self._partial[channel] = _NONE
+            else:
+                self._partial[channel] = {seq for seq, _, kind, _ in rows if kind not in WHOLE}
             values = self._decode_all([row[3] for row in rows]) if len(rows) > 1 else None
             self._ready[channel] = dict(zip(map(_seq, rows), values, strict=True)) if values is not None else {}
 
     def values(self, row: CheckpointRow, chains: FlatChains) -> dict[str, Any]:
         """Every channel of one checkpoint; raises CheckpointCorrupt when anything of it is missing or unreadable."""
         values: dict[str, Any] = {}
-        seq = row.seq
-        last = self._last.get(row.branch)
+        seq, branch = row[0], row[4]
+        last = self._last.get(branch)
         if last is None:
-            last = self._last[row.branch] = {}
-        for at in range(0, len(chains), 6):
+            last = self._last[branch] = {}
+        at, end = 0, len(chains)
+        while at < end:
             channel, base, rows, _, _, length = chains[at : at + 6]
+            at += 6
             ready = self._ready.get(channel)
             if base == seq and ready and seq in ready and seq not in self._partial[channel]:
                 value, done = ready.pop(seq), 1  # written whole by this very commit

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from runwell.errors import InvalidConfig, InvalidInput, ThreadBusy
 from runwell.persistence.checkpoints.delta import Chain, Replace, difference, items, to_stored
 from runwell.persistence.checkpoints.encoding import decode_task, encode_meta, encode_task, meta_of
-from runwell.persistence.checkpoints.listed import listed
+from runwell.persistence.checkpoints.listed import Listing, listed
 from runwell.persistence.checkpoints.replay import Replay
 from runwell.persistence.checkpoints.rows import SHARED, CheckpointRow, place
 from runwell.persistence.checkpoints.threads import PendingInterrupt, ThreadKeeping, questions_of
@@ -370,10 +370,14 @@ class BaseCheckpointSaver(ThreadKeeping):
         filter: dict[str, Any] | None,
         types: frozenset[type],
     ) -> tuple[list[CheckpointRow], list[Any]]:
-        """Up to `limit` checkpoints before seq `last` that match, newest first; what is stored beside their values."""
+        """Up to `limit` checkpoints before seq `last` that match, newest first; what is stored beside their values, or
+        None where that is sound and may be decoded later."""
         if not filter:
             rows = self.read_checkpoints(thread, ns, last, limit)
-            return rows, self._decoded(thread, ns, rows, [row.meta for row in rows], types)
+            stored = [row.meta for row in rows]
+            if len(rows) > 1 and self.serializer.are_plain(stored):  # few of a listing are looked at so closely
+                return rows, [None] * len(rows)
+            return rows, self._decoded(thread, ns, rows, stored, types)
         found: list[CheckpointRow] = []
         metas: list[Any] = []
         while limit is None or len(found) < limit:
@@ -403,15 +407,12 @@ class BaseCheckpointSaver(ThreadKeeping):
         def finish() -> list[Checkpoint]:
             replay.take(changes)
             found: list[Checkpoint] = []
-            for at in range(len(rows) - 1, -1, -1):  # oldest first
-                row = rows[at]
-                values = replay.values(row, chains[at])
-                records = (
-                    [self._task(thread, ns, row.id, each, types) for each in tasks[row.seq]]
-                    if row.seq in tasks
-                    else None
-                )
-                found.append(listed(row, (thread, ns), metas[at], values, records))
+            of, values_of = Listing(thread, ns, self.serializer.reader(types)), replay.values
+            for row, chain, meta in zip(reversed(rows), reversed(chains), reversed(metas), strict=True):  # oldest first
+                values, records = values_of(row, chain), None
+                if tasks and row.seq in tasks:
+                    records = [self._task(thread, ns, row.id, each, types) for each in tasks[row.seq]]
+                found.append(listed(row, of, meta, values, records))
             found.reverse()
             return found
 

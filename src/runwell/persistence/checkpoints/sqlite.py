@@ -141,8 +141,9 @@ class SqliteSaver(BaseCheckpointSaver):
         for parent in {row[2] for row in found} - ids.keys() - {0}:
             query = f"SELECT seq, id FROM runwell_checkpoints WHERE space = {_SPACE} AND seq = ? AND meta <> x''"
             ids.update(self._rows(query, thread, ns, parent))
+        new, parent_of = tuple.__new__, ids.get  # `CheckpointRow(...)` in half the time
         return [
-            CheckpointRow._make((seq, name, ids.get(parent), parent, branch, step, source, created_at, chains, meta))
+            new(CheckpointRow, (seq, name, parent_of(parent), parent, branch, step, source, created_at, chains, meta))
             for seq, name, parent, branch, step, source, created_at, chains, meta in found
         ]
 

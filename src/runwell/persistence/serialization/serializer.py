@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from struct import Struct
+from operator import itemgetter
+from struct import Struct, pack
 from typing import Any
 from zlib import crc32
 
@@ -31,7 +33,17 @@ _SEALED = bytes([0x80 | FORMAT])
 _FRONT = Struct("<BI")
 """That byte, and the checksum of the rest."""
 _start = _FRONT.unpack_from
+_format, _sum, _body = itemgetter(0), itemgetter(slice(1, 5)), itemgetter(slice(5, None))
+_PLAIN = {FORMAT}
+_extension = re.compile(rb"[\xc7-\xc9\xd4-\xd8]").search
+"""Finds the first byte of any extension; elsewhere too, as in texts that are not ASCII."""
 _KNOWN = {*STANDARD, type(None), bool, int, float, str, bytes, list, dict}
+
+
+def _packed(sums: Iterable[int]) -> bytes:
+    """Checksums as they are stored, one after the other."""
+    numbers = list(sums)
+    return pack(f"<{len(numbers)}I", *numbers)
 
 
 class Serializer:
@@ -180,18 +192,34 @@ class Serializer:
 
         None when anything about any of them is unusual or wrong: `reader` then reads it, or says what and where.
         """
-        if self._cipher is not None:
+        bodies = self._bodies(stored)
+        if bodies is None:
             return None
-        bodies = [data[5:] for data in stored]
         try:
-            if list(map(_start, stored)) != [(FORMAT, crc32(body)) for body in bodies]:
-                return None
             values: list[Any] = self._codec(types).unpack(b"\xdd" + len(bodies).to_bytes(4, "big") + b"".join(bodies))
         except MemoryError:
             raise
         except Exception:
             return None
         return values
+
+    def are_plain(self, stored: Sequence[bytes]) -> bool:
+        """Whether all of a listing are undamaged, and hold nothing but what msgpack holds by itself: then reading one
+        later cannot fail, whatever is allowed."""
+        bodies = self._bodies(stored)
+        return bodies is not None and _extension(b"".join(bodies)) is None
+
+    def _bodies(self, stored: Sequence[bytes]) -> list[bytes] | None:
+        """What stands behind the checksums; None when one of these is wrong, or anything is unusual."""
+        if self._cipher is not None:
+            return None
+        bodies = list(map(_body, stored))
+        try:
+            # In two comparisons: a tuple for each would be more for the garbage collector to look at than all else.
+            whole = set(map(_format, stored)) == _PLAIN and b"".join(map(_sum, stored)) == _packed(map(crc32, bodies))
+        except IndexError:  # an empty one
+            return None
+        return bodies if whole else None
 
     # -- errors
 
