@@ -197,6 +197,25 @@ def test_what_a_response_cannot_bring_along_is_refused(run: Any, command: Any) -
     assert "Command(update={...})" in (caught.value.hint or "")
 
 
+WRONG: dict[str, Callable[..., Any]] = {
+    "returned": lambda self, request, handler: 5,
+    "called its handler with": lambda self, request, handler: handler(5),
+}
+
+
+@pytest.mark.parametrize("hook", ["wrap_model_call", "wrap_tool_call"])
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_hook_that_gives_what_it_may_not_is_named(run: Any, hook: str, wrong: str, at: int) -> None:
+    def passes(self: Any, request: Any, handler: Any) -> Any:
+        return handler(request)
+
+    hooks = [named(f"h{place}", hook, WRONG[wrong] if place == at else passes) for place in range(3)]
+    agent = create_agent(FakeChatModel([asks(a=1, b=2), "Done."]), [add], middleware=hooks)
+    with pytest.raises(InvalidUpdateError, match=rf"^h{at}\.{hook} {wrong} 5\."):
+        run.invoke(agent, GO)
+
+
 @pytest.mark.parametrize("hook", ["wrap_model_call", "wrap_tool_call"])
 @pytest.mark.filterwarnings("error")
 def test_a_handler_that_was_not_awaited_is_told_as_such(run: Any, hook: str) -> None:

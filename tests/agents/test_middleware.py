@@ -303,7 +303,7 @@ def test_a_hook_that_returns_nonsense_is_named(run: Any) -> None:
     def wrong(request: ModelRequest, handler: Any) -> Any:
         return "text"
 
-    with pytest.raises(InvalidUpdateError, match="wrap_model_call hook returned 'text'"):
+    with pytest.raises(InvalidUpdateError, match=r"^wrong\.wrap_model_call returned 'text'"):
         run.invoke(create_agent(FakeChatModel(responses=[]), middleware=[wrong]), GO)
 
 

@@ -13,6 +13,7 @@ from runwell.agents.cut_results import any_cut
 from runwell.agents.history import last_answers, stray_among
 from runwell.agents.lent_tools import about, lent_in
 from runwell.agents.metering import Meter
+from runwell.agents.middleware.middleware import Hook
 from runwell.agents.middleware.requests import (
     ExtendedModelResponse,
     ModelRequest,
@@ -229,7 +230,7 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
     """The model call, inside the wrap_model_call hooks from `index` on: what a hook's handler runs."""
     if type(request) is not ModelRequest and not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
-            f"A wrap_model_call hook called its handler with {request!r:.200}.",
+            f"{turn.hooks[index - 1].owner.name}.wrap_model_call called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
     if turn.extra:
@@ -244,7 +245,7 @@ async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelRespon
     made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
     if type(made) is ModelResponse and made.result:
         return made
-    response, extra = _response(made)
+    response, extra = _response(made, hook)
     if extra:
         turn.extra = {**turn.extra, index: extra}
     return response
@@ -434,15 +435,15 @@ def _called(model: Any) -> Callee[Any]:
     return Callee(invoke, partial(begin, model))
 
 
-def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
-    """What came out of the hooks, and updates that came with it."""
+def _response(made: Any, hook: Hook) -> tuple[ModelResponse[Any], list[Any]]:
+    """What came out of a hook, and updates that came with it."""
     extra: list[Any] = []
     if isinstance(made, ExtendedModelResponse):
         command: Any = made.command
         if command is not None:
             if not isinstance(command, Command) or command.targets() or command.resume is not None or command.graph:
                 raise InvalidUpdateError(
-                    f"A wrap_model_call hook gave {command!r:.200} with its response.",
+                    f"{hook.owner.name}.wrap_model_call gave {command!r:.200} with its response.",
                     hint="Give Command(update={...}) there. To go elsewhere, return jump_to from an after_model hook.",
                 )
             if command.update is not None:
@@ -452,7 +453,7 @@ def _response(made: Any) -> tuple[ModelResponse[Any], list[Any]]:
         made = ModelResponse([made])
     if not isinstance(made, ModelResponse) or not made.result:
         hint = "Return what handler(request) gave, a ModelResponse, or an AIMessage."
-        raise refused_return("A wrap_model_call hook returned", made, hint)
+        raise refused_return(f"{hook.owner.name}.wrap_model_call returned", made, hint)
     return made, extra
 
 

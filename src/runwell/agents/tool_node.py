@@ -68,18 +68,22 @@ def _runtime(setup: Setup, task: Task, call: Mapping[str, Any]) -> ToolRuntime[A
 async def around_call(setup: Setup, index: int, request: Any) -> Any:
     """The call, inside the wrap_tool_call hooks from `index` on."""
     hooks = setup.hooks["wrap_tool_call"]
-    if index < len(hooks):
-        hook = hooks[index]
-        if index and hook.flow is None and isinstance(request, ToolCallRequest):
-            request = own_call_request(request)  # which it may change in place, and who hands it on may do so again
-        if hook.flow is not None:
-            return await hook.flow(request, lambda changed: around_call(setup, index + 1, changed))
-        return await CallHook(hook.callee, request, lambda changed: around_call(setup, index + 1, changed))
     if not isinstance(request, ToolCallRequest):
         raise InvalidUpdateError(
-            f"A wrap_tool_call hook called its handler with {request!r:.200}.",
+            f"{hooks[index - 1].owner.name}.wrap_tool_call called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
+    if index < len(hooks):
+        hook = hooks[index]
+        if hook.flow is not None:
+            return await hook.flow(request, lambda changed: around_call(setup, index + 1, changed))
+        if index:
+            request = own_call_request(request)  # which it may change in place, and who hands it on may do so again
+        made = await CallHook(hook.callee, request, lambda changed: around_call(setup, index + 1, changed))
+        if not isinstance(made, (ToolMessage, Command, list)):
+            hint = "Return what handler(request) gave, a ToolMessage or a Command."
+            raise refused_return(f"{hook.owner.name}.wrap_tool_call returned", made, hint)
+        return made
     return await _execute(setup, request.tool_call, request.tool, request.state, request.runtime)
 
 
