@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runwell.messages import HumanMessage, add_messages
 from runwell.persistence.checkpoints.delta import (
     ROW,
     SLACK,
@@ -192,3 +193,55 @@ def test_a_value_edited_in_place_for_ever_is_cut_short_again_and_again() -> None
         chain = extended
         assert chain.rows <= (2 * 1000 + SLACK) / ROW
     assert 20 < cuts < 200
+
+
+# -- histories that know what they were made of
+
+
+def told(*texts: str) -> list[HumanMessage]:
+    return [HumanMessage(text, id=text) for text in texts]
+
+
+def test_a_history_that_grew_stores_what_was_added() -> None:
+    old = add_messages(add_messages([], told("a")), told("b"))
+    new = add_messages(old, told("c", "d"))
+    assert difference(old, new) == Splice(2, 0, [new[2], new[3]])
+    assert difference(old, add_messages(old, [])) is None
+
+
+def test_a_history_with_one_in_the_place_of_another_stores_that_one() -> None:
+    old = add_messages([], told("a", "b", "c"))
+    other = HumanMessage("changed", id="b")
+    assert difference(old, add_messages(old, [other])) == Splice(1, 1, [other])
+    assert difference(old, add_messages(old, [other, *told("d")])) == Splice(1, 2, [other, old[2], *told("d")])
+
+
+def test_a_history_that_grew_and_was_then_changed_in_place_is_compared() -> None:
+    old = add_messages([], told("a", "b", "c"))
+    new = add_messages(old, told("d"))
+    new[1] = other = HumanMessage("changed")
+    assert difference(old, new) == Splice(1, 2, [other, new[2], new[3]])
+
+
+def test_of_two_that_grew_from_one_history_each_stores_its_own() -> None:
+    old = add_messages([], told("a", "b"))
+    one, two = add_messages(old, told("c")), add_messages(old, told("d"))
+    assert difference(old, one) == Splice(2, 0, [one[2]])
+    assert difference(old, two) == Splice(2, 0, [two[2]])
+    assert difference(one, two) == Splice(2, 1, [two[2]])
+
+
+def test_a_history_keeps_only_the_one_before_it() -> None:
+    newest: Any = add_messages([], told("0"))
+    for number in range(1, 5):
+        newest = add_messages(newest, told(str(number)))
+    assert newest.left == newest[:-1]
+    assert newest.left.left is None
+
+
+def test_numbers_by_name_are_stored_whole() -> None:
+    old = {"model_calls": 1000, "tokens": 2000}
+    assert difference(old, {**old, "tokens": 2500}) == Replace({"model_calls": 1000, "tokens": 2500})
+    assert difference(old, dict(old)) is None
+    assert difference(old, {"tokens": old["tokens"], "model_calls": old["model_calls"]}) is not None
+    assert difference({"a": 1}, {"a": True}) == Replace({"a": True})

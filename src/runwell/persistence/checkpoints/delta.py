@@ -82,6 +82,9 @@ def difference(old: Any, new: Any) -> Change | None:
     """
     if old is new:
         return None if type(new) in _FIXED else Replace(new)
+    if type(new) is MessageList and new.left is old and old:
+        start = len(old)
+        return Splice(start, 0, list(new[start:])) if start < len(new) else None
     if type(old) in _LISTS and type(new) in _LISTS:
         start = _alike(old, new)
         end_old, end_new = len(old), len(new)
@@ -189,7 +192,8 @@ class Chain(NamedTuple):
             size -= size * gone // length
         size += stored
         cost += stored + ROW
-        return None if cost > 2 * size + SLACK else Chain(base, rows + 1, cost, size, items(new))
+        # `Chain(...)`, without a call of Python's for it
+        return None if cost > 2 * size + SLACK else tuple.__new__(Chain, (base, rows + 1, cost, size, items(new)))
 
 
 def _displaced(change: Any, after: int, before: int) -> int:

@@ -122,7 +122,8 @@ class Codec:
                 if type(value) is int:
                     return _big_int(value)
                 kind = self.kind_of(type(value))
-            return Ext(kind.code, packb(kind.parts(value), self._extension, _OPTIONS))
+            code, parts, _, _ = kind
+            return Ext(code, packb(parts(value), self._extension, _OPTIONS))
         except Exception:
             raise
         except BaseException as signal:  # Ctrl-C must not end as "not serializable"
