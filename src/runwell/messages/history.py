@@ -28,15 +28,19 @@ class MessageList(list[BaseMessage]):
     It is a list in every way. Changing it in place makes it forget what it knows, nothing more.
     """
 
-    __slots__ = ("places",)
+    __slots__ = ("left", "places")
 
     # id -> place, or None when not known. Lists that grew from one another share it while they agree. An entry may
     # be of another list only, so a place found must be checked
     places: dict[str, int] | None
+    left: MessageList | None
+    """What it was made of by appending alone: so many messages at its front are the same objects. Only the newest of
+    several that grew from one another knows, or none of them would ever go."""
 
     def __init__(self, messages: Iterable[BaseMessage] = (), places: dict[str, int] | None = None) -> None:
         list.__init__(self, messages)
         self.places = places
+        self.left = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -71,7 +75,7 @@ def _forgetful(name: str) -> Callable[..., Any]:
     change = getattr(list, name)
 
     def method(self: MessageList, *args: Any, **kwargs: Any) -> Any:
-        self.places = None
+        self.places = self.left = None
         return change(self, *args, **kwargs)
 
     return method
@@ -97,6 +101,10 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
         result = MessageList(left, left.places) if known else _adopted(left)
         for message in right:
             result.put(message)
+        if known:
+            left.left = None
+            if len(result) == len(left) + len(right):  # none took the place of another
+                result.left = left
         return result
     added = convert_to_messages(right)
     for number in range(len(added) - 1, -1, -1):
