@@ -418,6 +418,12 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
     made = _called(model)
     if usual:
         setup.usual = made, model
+        setup.asks_at_once = (
+            _begins_at_once(model)
+            and not (setup.hooks["wrap_model_call"] or setup.guards or setup.done)
+            and setup.response_format is None
+            and not isinstance(setup.system, Callee)
+        )
     if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
         setup.bound[key] = (made, model, request.model, tuple(request.tools), strategy)  # held: the ids stay theirs
     return made, model
@@ -433,6 +439,17 @@ def _called(model: Any) -> Callee[Any]:
         return model.invoke(*args, **kwargs)  # as it is then: a test may put another one in its place
 
     return Callee(invoke, partial(begin, model))
+
+
+def _begins_at_once(model: Any) -> bool:
+    """Whether a call of a model begins with its run, told to handlers, and ends with it."""
+    if getattr(type(model), "_begin_acall", None) is None:
+        return False
+    from runwell.models.bound import BoundModel  # here: a chat model has brought them along, another model need not
+    from runwell.models.chat_model import BaseChatModel
+
+    chat = type(model.bound if type(model) is BoundModel else model)
+    return chat.invoke is BaseChatModel.invoke and chat.ainvoke is BaseChatModel.ainvoke
 
 
 def _response(made: Any, hook: Hook) -> tuple[ModelResponse[Any], list[Any]]:

@@ -49,6 +49,8 @@ class Setup:
     """Models with tools bound, by what they were bound with."""
     usual: tuple[Callee[Any], Any] | None = None
     """The agent's model as it is bound for a request that no hook has changed, once there was one."""
+    asks_at_once: bool = False
+    """Whether it has been bound, and nobody's code is called in a turn but the model's, in a run of its own."""
     lent: LentTools = field(default_factory=LentTools)
     reader: BaseTool | None = None
     """What shows the rest of a result that was cut: offered once there is one."""

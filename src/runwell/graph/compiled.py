@@ -182,6 +182,21 @@ class CompiledStateGraph(ThreadMethods, Runnable[Any, Any], Generic[StateT, Cont
         """What who watches a node is told of the state it begins with."""
         return values
 
+    @cached_property
+    def asks_nobody(self) -> bool:
+        """Whether nothing of a user's is called between its nodes: no conditional edge, reducer or validator."""
+        edges = [*self.joint.values(), *(branch for branches in self.branches.values() for branch in branches)]
+        reducers = [channel.reducer for channel in self.channels.values() if channel.reducer is not None]
+        return (
+            self.schema.kind != "pydantic"
+            and all(branch.flow is not None for branch in edges)
+            and all(str(getattr(reducer, "__module__", "")).startswith("runwell.") for reducer in reducers)
+        )
+
+    def goes_on(self, node: str) -> bool:
+        """Whether a node's own code tells of something before it waits or calls anybody's code, at each turn."""
+        return False
+
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
         return run.view(self.nodes_and_start[node].schema, run.values)

@@ -304,7 +304,7 @@ class Run(Keeping, Routing):
         try:
             try:  # `settled`, written out: a coroutine less in every step
                 if self.watched:
-                    observed = self._observed(node, planned)
+                    observed = self._observed(node, planned, alone)
                 if node.bare:
                     scope.values = self.values if not self.graph.managed else self.managed(self.values)
                     writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
@@ -404,12 +404,20 @@ class Run(Keeping, Routing):
             self.watch.check((name,), self.values, {}, self.graph.untracked)
         return True
 
-    def _observed(self, node: Node, planned: PlannedTask) -> Observed | None:
+    def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> Observed | None:
         """A node's run of its own, entered, for those who watch."""
         config: Any = {"metadata": node.metadata} if node.metadata else None
         given = planned.arg if planned.sent else self.graph.watched_of(self.values)
         observed = open_run("node", node.name, given, config)
-        return observed if observed is None else observed.__enter__()
+        if observed is None:
+            return None
+        graph, context = self.graph, observed.context
+        if context.parent is not None and not self.nested:  # what comes after the node, in the run of the graph
+            context.parent.goes_on = (
+                alone and self.saver is None and not (self.modes or self._owned) and graph.asks_nobody
+            )
+        context.goes_on = not node.guarded and graph.goes_on(node.name)
+        return observed.__enter__()
 
     def _seen_to_end(self, node: Node, writes: list[Write], observed: Observed) -> None:
         """Tell what a node gave, and leave its run."""

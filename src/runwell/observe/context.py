@@ -102,6 +102,8 @@ class RunContext:
     `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
     although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step. `home` is the async
     run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
+    `goes_on` says that the code that is next in it, outside the runs inside it, is the engine's own, which tells of
+    something before it waits or calls anybody's code: what is told now may be written together with that.
     `about` is the id of the component that it is a run of;
     `owner` is the id of the runnable of a user's own class that the run was opened around, else 0; `delegates` the same
     until its own code is reached.
@@ -112,6 +114,7 @@ class RunContext:
         "about",
         "configurable",
         "delegates",
+        "goes_on",
         "handlers",
         "holds_loop",
         "home",
@@ -156,6 +159,7 @@ class RunContext:
         self.recursion_limit = recursion_limit
         self.home = home
         self.started = 0.0
+        self.goes_on = False
         self.holds_loop = False
         self.wants_tokens = False
         self.wants_chunks = False
@@ -187,6 +191,7 @@ class RunContext:
         child.wants_tokens = self.wants_tokens
         child.wants_chunks = self.wants_chunks
         child.started = 0.0
+        child.goes_on = False
         child.about = child.owner = child.delegates = 0
         return child
 

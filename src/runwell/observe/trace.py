@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self, cast
 
 from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.observe.context import RunContext
-from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
+from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
 
 __all__ = ["JsonlTrace", "plain"]
@@ -32,8 +32,9 @@ class JsonlTrace:
     `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. A message is
     written once in a run and the runs inside it; where a list has it again, `{"again": 97, "to": id}` stands for so
     many of them, up to the one with that id. So a trace grows with what is said, not with its square. A line is on the
-    file before the run goes on: that of a process that was killed ends with what it was at. The file is readable by its
-    owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
+    file before anything else is called or waited for, a model, a tool or code of yours: the trace of a process that was
+    killed ends with what it was at. Those of an agent's own steps in between are written together. The file is readable
+    by its owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
     """
 
     raise_error = False
@@ -46,38 +47,60 @@ class JsonlTrace:
         self._lock = threading.RLock()
         self._runs: dict[RunContext, _Told] = {}
         """What was told of each run under way."""
+        self._heard: deque[Event] = deque()
+        """What waits to be written, in order: that is also the order in which messages are first written."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)  # a line that was written stays written
 
     def handle(self, event: Event) -> None:
-        """Write a line."""
-        line = _LINES.get(type(event))
-        if line is None:
+        """Write a line, and those that wait; or let it wait where another follows before anything else happens."""
+        kind = type(event)
+        if kind is Chunk:
             return
-        begin, rest, place = line
-        with self._lock:  # the order of lines is the order in which messages are first written
-            if self._file.closed:
-                return
-            told = self._runs.get(event.run)
-            if told is None:
-                told = self._meet(event.run, place)
-            elif place is _LAST:
-                del self._runs[event.run]
-            self._file.write(b"".join((begin, _to_json(event.time), told.head, *rest(event, told), b"}\n")))
+        run = event.run
+        self._heard.append(event)
+        inside = run.parent if kind is RunEnded else run if kind is RunStarted or kind is Decision else None
+        # another handler is told in between, and is anybody's code
+        if inside is None or not inside.goes_on or len(run.handlers) > 1:
+            self._write()
 
-    def _meet(self, run: RunContext, place: object) -> _Told:
-        parent = run.parent
-        around = None if parent is None else self._runs.get(parent)
-        told = _Told(run, around, self.redact)
-        if place is _FIRST:
-            self._runs[run] = told
-        return told
+    def _write(self) -> None:
+        """Write what was heard: in one go, as each call into the system takes about as long as making a line."""
+        heard, runs = self._heard, self._runs
+        lines: list[bytes] = []
+        failed: list[Exception] = []
+        with self._lock:
+            while heard:
+                event = heard.popleft()
+                kind, run = type(event), event.run
+                line = _LINES.get(kind)
+                if line is None:
+                    continue
+                told = runs.get(run)
+                if told is None:
+                    told = _Told(run, runs, self.redact)
+                    if kind is RunStarted:
+                        runs[run] = told
+                elif kind is RunEnded or kind is RunFailed:
+                    del runs[run]
+                try:
+                    lines.append(_json(line(event, told)))
+                except Exception as error:  # of what redacts, or of what is to be written
+                    failed.append(error)
+            if lines and not self._file.closed:
+                lines.append(b"")
+                self._file.write(b"\n".join(lines))
+        if failed:
+            raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
         with self._lock:
-            self._file.close()
+            try:
+                self._write()
+            finally:
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,47 +137,40 @@ _MODELS = frozenset(("chat_model", "llm"))
 
 
 @lru_cache(maxsize=256)  # the classes of messages are few
-def _reader_of(kind: Any) -> Callable[[Any], dict[str, Any]] | None:
-    """What reads the fields of a message of a class whose dump is these and its type; None for any other class."""
+def _fields_of(kind: Any) -> tuple[str, ...] | None:
+    """The fields of a message of a class whose dump is these; None for any other class."""
     dump = getattr(kind, "model_dump", None)
-    if getattr(dump, "__module__", "") != "runwell.messages.message":
-        return None
-    names, read = ("type", *kind._fields), attrgetter("type", *kind._fields)
-    return lambda message: dict(zip(names, read(message), strict=True))
-
-
-@lru_cache(maxsize=1024)  # so are the components of a program
-def _of_component(name: str, kind: str) -> bytes:
-    return b"," + _json({"name": name, "kind": kind})[1:-1] + b","
-
-
-def _text_of(run_id: Any) -> bytes:
-    """`str(run_id)`, in half the time."""
-    digits = f"{run_id.int:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}".encode()
+    return ("type", *kind._fields) if getattr(dump, "__module__", "") == "runwell.messages.message" else None
 
 
 class _Told:
-    """What every line about a run says, as JSON, and what writes content: it knows the messages that were written in
+    """What every line about a run says, and what gives content its form: it knows the messages that were written in
     the run and the runs around it."""
 
-    __slots__ = ("content", "head", "id")
+    __slots__ = ("id", "parent", "shown")
 
-    def __init__(self, run: RunContext, around: _Told | None, redact: Redact | None) -> None:
-        self.content: Callable[[Any], bytes]
-        self.id = b'"%b"' % _text_of(run.run_id)
+    def __init__(self, run: RunContext, runs: Mapping[RunContext, _Told], redact: Redact | None) -> None:
+        self.shown: Callable[[Any], Any]
+        self.id = _text_of(run)
+        above = run.parent
+        around = runs.get(above) if above is not None else None
         if around is not None:
-            parent = around.id
-            self.content = around.content
+            self.parent: str | None = around.id
+            self.shown = around.shown
         else:
-            parent = b"null" if run.parent_id is None else b'"%b"' % _text_of(run.parent_id)
-            written = _Written()
+            self.parent = None if above is None else _text_of(above)
+            tree = _Written().tree
             # a function of a user's is given a tree of its own, of nothing but what JSON has
-            self.content = (
-                written.json if redact is None else lambda value: _json(redact(json.loads(written.json(value))))
-            )
-        of_component = _of_component(run.name, run.kind)
-        self.head = b"".join((b',"run_id":', self.id, b',"parent_id":', parent, of_component))
+            self.shown = tree if redact is None else lambda value: redact(json.loads(_json(tree(value))))
+
+
+def _text_of(run: RunContext) -> str | None:
+    """`str(run.run_id)`, in half the time."""
+    number = run.number
+    if number is None:
+        return None
+    digits = number.to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _Written:
@@ -166,10 +182,6 @@ class _Written:
         self.known: dict[str, Any] = {}
         self.longest: list[Any] = []
 
-    def json(self, value: Any) -> bytes:
-        """The value as JSON."""
-        return _json(value if type(value) in _AS_IT_IS else self.tree(value))
-
     def tree(self, value: Any) -> Any:
         """`value` in a form that JSON is quickly made of, and parts of which it shares.
 
@@ -179,19 +191,14 @@ class _Written:
         if kind in _AS_IT_IS:
             return value
         if kind is dict:
-            if _AS_IT_IS.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
-                return value
-            made: dict[str, Any] = {}
-            for key, each in value.items():
-                made[str(key)] = each if type(each) in _AS_IT_IS else self.tree(each)
-            return made
+            return self._values(value if _TEXT.issuperset(map(type, value)) else _with_texts(value))
         if kind is list:
             return self._items(value) if value else value
-        read = _reader_of(cast("Any", kind))
-        if read is not None:
+        fields = _fields_of(cast("Any", kind))
+        if fields is not None:
             if value.id is not None:
                 self._know(value.id, value)
-            shown = read(value)  # its content, calls and facts are plain data
+            shown = {name: getattr(value, name) for name in fields}  # its content, calls and facts are plain data
             artifact = shown.get("artifact")
             if artifact is not None:
                 shown["artifact"] = self.tree(artifact)
@@ -201,7 +208,7 @@ class _Written:
         if isinstance(value, str | int | float):
             return value
         if isinstance(value, dict):
-            return {str(key): self.tree(each) for key, each in value.items()}
+            return self._values(_with_texts(value))
         dumped = plain(value)
         if isinstance(dumped, str):
             return dumped
@@ -210,12 +217,24 @@ class _Written:
             self._know(id_, value)
         return self.tree(dumped)
 
+    def _values(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The dict itself where all in it can stand as it is."""
+        made: dict[str, Any] | None = None
+        for key, each in value.items():
+            if type(each) not in _AS_IT_IS:
+                shown = self.tree(each)
+                if shown is not each:
+                    if made is None:
+                        made = value.copy()
+                    made[key] = shown
+        return value if made is None else made
+
     def _know(self, id_: str, message: Any) -> None:
         if self.known.setdefault(id_, message) is not message:
             self.known[id_] = message
             self.longest = []  # what is in it may be another message by now
 
-    def _items(self, values: Sequence[Any]) -> list[Any]:
+    def _items(self, values: Sequence[Any]) -> Sequence[Any]:
         known, longest = self.known, self.longest
         count, new = len(longest), values
         shown: list[Any] = []
@@ -224,6 +243,8 @@ class _Written:
         if 1 < count <= len(values) and longest[0] is values[0] and longest == values[:count]:
             again, last = count, longest[-1].id
             new = values[count:]
+        elif _AS_IT_IS.issuperset(map(type, values)):
+            return values
         for value in new:
             id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
             if type(id_) is str and known.get(id_) is value:
@@ -241,65 +262,85 @@ class _Written:
         return shown
 
 
-Pieces = tuple[bytes, ...]
+def _with_texts(value: dict[Any, Any]) -> dict[str, Any]:
+    return {str(key): each for key, each in value.items()}
 
 
-def _started(event: RunStarted, told: _Told) -> Pieces:
+Line = dict[str, Any]
+
+
+def _line(event: Event, kind: str, told: _Told) -> Line:
+    """How each line begins."""
     run = event.run
-    said: Pieces = (b'"inputs":', told.content(event.inputs))
+    return {
+        "event": kind,
+        "time": event.time,
+        "run_id": told.id,
+        "parent_id": told.parent,
+        "name": run.name,
+        "kind": run.kind,
+    }
+
+
+def _started(event: RunStarted, told: _Told) -> Line:
+    run, line = event.run, _line(event, "start", told)
+    line["inputs"] = told.shown(event.inputs)
     if run.tags:
-        said += b',"tags":', _json(list(run.tags))
+        line["tags"] = run.tags
     if run.metadata:
-        said += b',"metadata":', told.content(run.metadata)
-    return said
+        line["metadata"] = told.shown(run.metadata)
+    return line
 
 
-def _seconds(event: Event) -> bytes:
+def _seconds(event: Event) -> float:
     """How long the run took, to the microsecond."""
-    return _to_json(int((event.time - event.run.started) * 1e6 + 0.5) / 1e6)
+    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
 
 
-def _ended(event: RunEnded, told: _Told) -> Pieces:
-    run, outputs = event.run, event.outputs
-    if run.kind in _MODELS:
+def _ended(event: RunEnded, told: _Told) -> Line:
+    outputs, line = event.outputs, _line(event, "end", told)
+    line["seconds"] = _seconds(event)
+    if event.run.kind in _MODELS:
         outputs = answer_of(outputs)
         usage = getattr(outputs, "usage_metadata", None)
         if usage:
-            return b'"seconds":', _seconds(event), b',"usage":', _json(usage), b',"outputs":', told.content(outputs)
-    return b'"seconds":', _seconds(event), b',"outputs":', told.content(outputs)
+            line["usage"] = usage
+    line["outputs"] = told.shown(outputs)
+    return line
 
 
-def _failed(event: RunFailed, told: _Told) -> Pieces:
-    kind, text = _json(type(event.error).__name__), told.content(str(event.error))
-    return b'"seconds":', _seconds(event), b',"error_type":', kind, b',"error":', text
+def _failed(event: RunFailed, told: _Told) -> Line:
+    line = _line(event, "error", told)
+    line["seconds"] = _seconds(event)
+    line["error_type"] = type(event.error).__name__
+    line["error"] = told.shown(str(event.error))
+    return line
 
 
-def _retried(event: Retried, told: _Told) -> Pieces:
-    error = told.content(str(event.error))
-    return b'"attempt":', _json(event.attempt), b',"wait":', _json(event.wait), b',"error":', error
+def _retried(event: Retried, told: _Told) -> Line:
+    error = told.shown(str(event.error))
+    return {**_line(event, "retry", told), "attempt": event.attempt, "wait": event.wait, "error": error}
 
 
-def _custom(event: Custom, told: _Told) -> Pieces:
-    return b'"custom":', _json(event.name), b',"data":', told.content(event.data)
+def _custom(event: Custom, told: _Told) -> Line:
+    return {**_line(event, "custom", told), "custom": event.name, "data": told.shown(event.data)}
 
 
-def _decision(event: Decision, told: _Told) -> Pieces:
-    about = _of_decision(event.seat, event.holder)
-    return about, b',"outcome":', told.content(event.outcome), b',"reason":', told.content(event.reason)
+def _decision(event: Decision, told: _Told) -> Line:
+    line = _line(event, "decision", told)
+    line["seat"] = event.seat
+    line["holder"] = event.holder
+    line["outcome"] = told.shown(event.outcome)
+    line["reason"] = told.shown(event.reason)
+    return line
 
 
-@lru_cache(maxsize=1024)
-def _of_decision(seat: str, holder: str) -> bytes:
-    return _json({"seat": seat, "holder": holder})[1:-1]
-
-
-_FIRST, _BETWEEN, _LAST = object(), object(), object()
-_LINES: dict[type, tuple[bytes, Callable[[Any, _Told], Pieces], object]] = {
-    Custom: (b'{"event":"custom","time":', _custom, _BETWEEN),
-    Decision: (b'{"event":"decision","time":', _decision, _BETWEEN),
-    Retried: (b'{"event":"retry","time":', _retried, _BETWEEN),
-    RunEnded: (b'{"event":"end","time":', _ended, _LAST),
-    RunFailed: (b'{"event":"error","time":', _failed, _LAST),
-    RunStarted: (b'{"event":"start","time":', _started, _FIRST),
+_LINES: dict[type, Callable[[Any, _Told], Line]] = {
+    Custom: _custom,
+    Decision: _decision,
+    Retried: _retried,
+    RunEnded: _ended,
+    RunFailed: _failed,
+    RunStarted: _started,
 }
-"""How a line begins, what gives the rest of it, and its place among those of its run."""
+"""What makes the line of an event."""
