@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -248,9 +248,6 @@ class BaseCallbackHandler:
         result = _DELIVER[type(event)](self, event)
         return result if result is not None and hasattr(result, "__await__") else None
 
-    def _overrides(self, method: str) -> bool:
-        return getattr(type(self), method, None) is not getattr(BaseCallbackHandler, method)
-
 
 AsyncCallbackHandler = BaseCallbackHandler
 """The same class: every method may be `async`."""
@@ -261,56 +258,81 @@ def _who(event: events.Event) -> dict[str, Any]:
     return {"run_id": run.run_id, "parent_run_id": run.parent_id, "tags": list(run.tags)}
 
 
-def _ignored(handler: BaseCallbackHandler, kind: str) -> bool:
-    return bool(getattr(handler, f"ignore_{_FAMILY.get(kind, 'chain')}"))
+def _own(handler: BaseCallbackHandler, name: str) -> Callable[..., Any] | None:
+    """A handler's method, where it has written one: nothing is made for one that has not."""
+    method: Callable[..., Any] = getattr(handler, name)
+    return None if getattr(method, "__func__", None) is getattr(BaseCallbackHandler, name) else method
+
+
+_IGNORE = {kind: f"ignore_{family}" for kind, family in _FAMILY.items()}
+_END = {kind: f"on_{family}_end" for kind, family in _FAMILY.items()}
+_MODELS = frozenset(kind for kind, family in _FAMILY.items() if family == "llm")
+_ERROR = {kind: f"on_{family}_error" for kind, family in _FAMILY.items()}
 
 
 def _start(handler: BaseCallbackHandler, event: events.RunStarted) -> Any:
-    run = event.run
-    if _ignored(handler, run.kind):
+    run, inputs = event.run, event.inputs
+    kind = run.kind
+    if getattr(handler, _IGNORE.get(kind, "ignore_chain")):
         return None
-    family = _FAMILY.get(run.kind, "chain")
-    serialized = event.serialized if event.serialized is not None else {"name": run.name}
-    about = {**_who(event), "metadata": dict(run.metadata), "name": run.name}
+    family, given = _FAMILY.get(kind, "chain"), inputs
+    more: dict[str, Any] = {}
     if family == "chain":
-        if not handler._overrides("on_chain_start"):
-            return None
-        return handler.on_chain_start(serialized, event.inputs, run_type=run.kind, **about)
-    if family == "tool":
-        inputs = event.inputs
-        shown = inputs if isinstance(inputs, str) else str(inputs)
-        return handler.on_tool_start(serialized, shown, inputs=inputs if isinstance(inputs, dict) else None, **about)
-    if family == "retriever":
-        return handler.on_retriever_start(serialized, event.inputs, **about)
-    if run.kind == "chat_model" and not handler.ignore_chat_model and handler._overrides("on_chat_model_start"):
-        return handler.on_chat_model_start(serialized, [event.inputs], **about)
-    if handler._overrides("on_llm_start"):
-        return handler.on_llm_start(serialized, prompts_of(event.inputs), **about)
-    return None
+        call, more = _own(handler, "on_chain_start"), {"run_type": kind}
+    elif family == "tool":
+        call = _own(handler, "on_tool_start")
+        if call is not None:
+            given, more = inputs if isinstance(inputs, str) else str(inputs), {"inputs": None}
+            if isinstance(inputs, dict):
+                more["inputs"] = inputs
+    elif family == "retriever":
+        call = _own(handler, "on_retriever_start")
+    else:
+        call = None
+        if kind == "chat_model" and not handler.ignore_chat_model:
+            call, given = _own(handler, "on_chat_model_start"), [inputs]
+        if call is None and (call := _own(handler, "on_llm_start")) is not None:
+            given = prompts_of(inputs)
+    if call is None:
+        return None
+    serialized = event.serialized
+    return call(
+        serialized if serialized is not None else {"name": run.name},
+        given,
+        run_id=run.run_id,
+        parent_run_id=run.parent_id,
+        tags=list(run.tags),
+        metadata=dict(run.metadata),
+        name=run.name,
+        **more,
+    )
 
 
 def _end(handler: BaseCallbackHandler, event: events.RunEnded) -> Any:
-    run = event.run
-    if _ignored(handler, run.kind):
+    run, outputs = event.run, event.outputs
+    kind = run.kind
+    if getattr(handler, _IGNORE.get(kind, "ignore_chain")):
         return None
-    family = _FAMILY.get(run.kind, "chain")
-    if not handler._overrides(f"on_{family}_end"):
+    call = _own(handler, _END.get(kind, "on_chain_end"))
+    if call is None:
         return None
-    outputs = as_llm_result(event.outputs) if family == "llm" else event.outputs
-    return getattr(handler, f"on_{family}_end")(outputs, **_who(event))
+    if kind in _MODELS:
+        outputs = as_llm_result(outputs)
+    return call(outputs, run_id=run.run_id, parent_run_id=run.parent_id, tags=list(run.tags))
 
 
 def _error(handler: BaseCallbackHandler, event: events.RunFailed) -> Any:
-    run = event.run
-    if _ignored(handler, run.kind):
+    kind = event.run.kind
+    if getattr(handler, _IGNORE.get(kind, "ignore_chain")):
         return None
-    return getattr(handler, f"on_{_FAMILY.get(run.kind, 'chain')}_error")(event.error, **_who(event))
+    return getattr(handler, _ERROR.get(kind, "on_chain_error"))(event.error, **_who(event))
 
 
 def _chunk(handler: BaseCallbackHandler, event: events.Chunk) -> Any:
-    if event.text is None or handler.ignore_llm or not handler._overrides("on_llm_new_token"):
+    call = None if handler.ignore_llm else _own(handler, "on_llm_new_token")
+    if call is None or (text := event.text) is None:
         return None
-    return handler.on_llm_new_token(event.text, chunk=event.chunk, **_who(event))
+    return call(text, chunk=event.chunk, **_who(event))
 
 
 def _retry(handler: BaseCallbackHandler, event: events.Retried) -> Any:
@@ -324,7 +346,8 @@ def _custom(handler: BaseCallbackHandler, event: events.Custom) -> Any:
 
 
 def _decision(handler: BaseCallbackHandler, event: events.Decision) -> Any:
-    return handler.on_decision(event, **_who(event))
+    call = _own(handler, "on_decision")
+    return None if call is None else call(event, **_who(event))
 
 
 _DELIVER: dict[type, Any] = {
