@@ -87,6 +87,8 @@ def _said(place: str | list[Send]) -> str:
     """A place in words."""
     if isinstance(place, str):
         return "end" if place == "__end__" else place
+    if len(place) == 1:
+        return f"tools: {place[0].arg['name']}"
     return "tools: " + ", ".join(str(send.arg["name"]) for send in place)
 
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 def new_id(run: Run | None) -> str:
     """The id of an answer: its run's, where there is one."""
-    run_id = run.run_id if run is not None else None
+    run_id = run.context.id_text if run is not None else None
     return f"run-{run_id}" if run_id is not None else f"run-{random_hex(16)}"
 
 

@@ -111,6 +111,7 @@ class RunContext:
 
     __slots__ = (
         "_id",
+        "_text",
         "about",
         "configurable",
         "delegates",
@@ -146,6 +147,7 @@ class RunContext:
         recursion_limit: int = DEFAULT_RECURSION_LIMIT,
         home: Run | None = None,
     ) -> None:
+        self._text: str | None = None
         self._id: UUID | int | None = run_id
         """The run's id, or its number: few ask for the id of every run, so it is made when somebody does."""
         self.parent = parent
@@ -174,6 +176,7 @@ class RunContext:
         """The context of a run in this one that inherits everything."""
         child = object.__new__(RunContext)
         handlers = child.handlers = self.handlers
+        child._text = None
         child._id = _bits(128) & _NOT_VERSION | _VERSION_4 if handlers else None
         parent: RunContext | None = self
         while parent is not None and parent._id is None:  # one that only carries config has no id to be a parent
@@ -204,10 +207,15 @@ class RunContext:
         return cast("UUID | None", made)
 
     @property
-    def number(self) -> int | None:
-        """`run_id.int`."""
-        made = self._id
-        return made if made is None or type(made) is int else cast("UUID", made).int
+    def id_text(self) -> str | None:
+        """`str(run_id)`, without making one."""
+        text, made = self._text, self._id
+        if text is None and made is not None:
+            number: int = made if type(made) is int else cast("UUID", made).int
+            digits = number.to_bytes(16).hex()
+            text = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+            self._text = text
+        return text
 
     @property
     def parent_id(self) -> UUID | None:

@@ -120,7 +120,8 @@ class Decision(Event):
     __slots__ = ("holder", "outcome", "reason", "seat")
 
     def __init__(self, run: RunContext, seat: str, outcome: Any, reason: str, holder: str) -> None:
-        super().__init__(run)
+        self.run = run
+        self.time = time()
         self.seat = seat
         self.outcome = outcome
         self.reason = reason

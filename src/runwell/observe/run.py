@@ -452,7 +452,9 @@ async def adispatch_custom_event(name: str, data: Any, *, config: Mapping[str, A
 
 def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
     """Tell handlers that the judgment named `seat` was made. Does nothing when nobody watches."""
-    run = _current(None)
+    run = CURRENT.get()
+    if run is not None and run._id is None:
+        run = _current(None)
     if run is not None and run.handlers:
         tell(run, Decision(run, seat, outcome, reason, holder))
 

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from pydantic_core import SchemaSerializer, core_schema
 
 from runwell.observe.context import RunContext
-from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
+from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
 
 __all__ = ["JsonlTrace", "plain"]
@@ -56,7 +56,7 @@ class JsonlTrace:
     def handle(self, event: Event) -> None:
         """Write a line, and those that wait; or let it wait where another follows before anything else happens."""
         kind = type(event)
-        if kind is Chunk:
+        if kind not in _LINES:
             return
         run = event.run
         self._heard.append(event)
@@ -74,9 +74,6 @@ class JsonlTrace:
             while heard:
                 event = heard.popleft()
                 kind, run = type(event), event.run
-                line = _LINES.get(kind)
-                if line is None:
-                    continue
                 told = runs.get(run)
                 if told is None:
                     told = _Told(run, runs, self.redact)
@@ -85,7 +82,11 @@ class JsonlTrace:
                 elif kind is RunEnded or kind is RunFailed:
                     del runs[run]
                 try:
-                    lines.append(_json(line(event, told)))
+                    line = _LINES[kind](event, told)
+                    try:
+                        lines.append(_to_json(line, fallback=plain))
+                    except ValueError:
+                        lines.append(_json(line))
                 except Exception as error:  # of what redacts, or of what is to be written
                     failed.append(error)
             if lines and not self._file.closed:
@@ -151,26 +152,17 @@ class _Told:
 
     def __init__(self, run: RunContext, runs: Mapping[RunContext, _Told], redact: Redact | None) -> None:
         self.shown: Callable[[Any], Any]
-        self.id = _text_of(run)
+        self.id = run.id_text
         above = run.parent
         around = runs.get(above) if above is not None else None
         if around is not None:
             self.parent: str | None = around.id
             self.shown = around.shown
         else:
-            self.parent = None if above is None else _text_of(above)
+            self.parent = None if above is None else above.id_text
             tree = _Written().tree
             # a function of a user's is given a tree of its own, of nothing but what JSON has
             self.shown = tree if redact is None else lambda value: redact(json.loads(_json(tree(value))))
-
-
-def _text_of(run: RunContext) -> str | None:
-    """`str(run.run_id)`, in half the time."""
-    number = run.number
-    if number is None:
-        return None
-    digits = number.to_bytes(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _Written:
@@ -191,9 +183,20 @@ class _Written:
         if kind in _AS_IT_IS:
             return value
         if kind is dict:
-            return self._values(value if _TEXT.issuperset(map(type, value)) else _with_texts(value))
+            if not _TEXT.issuperset(map(type, value)):
+                value = {str(key): each for key, each in value.items()}
+            made: dict[str, Any] | None = None  # the dict itself where all in it can stand as it is
+            for key, each in value.items():
+                kind = type(each)
+                if kind not in _AS_IT_IS:
+                    shown = self._items(each) if kind is list else self.tree(each)
+                    if shown is not each:
+                        if made is None:
+                            made = value.copy()
+                        made[key] = shown
+            return value if made is None else made
         if kind is list:
-            return self._items(value) if value else value
+            return self._items(value)
         fields = _fields_of(cast("Any", kind))
         if fields is not None:
             if value.id is not None:
@@ -204,11 +207,11 @@ class _Written:
                 shown["artifact"] = self.tree(artifact)
             return shown
         if isinstance(value, list | tuple):
-            return self._items(value) if value else []
+            return self._items(value)
         if isinstance(value, str | int | float):
             return value
         if isinstance(value, dict):
-            return self._values(_with_texts(value))
+            return self.tree(dict(value))
         dumped = plain(value)
         if isinstance(dumped, str):
             return dumped
@@ -217,18 +220,6 @@ class _Written:
             self._know(id_, value)
         return self.tree(dumped)
 
-    def _values(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The dict itself where all in it can stand as it is."""
-        made: dict[str, Any] | None = None
-        for key, each in value.items():
-            if type(each) not in _AS_IT_IS:
-                shown = self.tree(each)
-                if shown is not each:
-                    if made is None:
-                        made = value.copy()
-                    made[key] = shown
-        return value if made is None else made
-
     def _know(self, id_: str, message: Any) -> None:
         if self.known.setdefault(id_, message) is not message:
             self.known[id_] = message
@@ -236,15 +227,20 @@ class _Written:
 
     def _items(self, values: Sequence[Any]) -> Sequence[Any]:
         known, longest = self.known, self.longest
-        count, new = len(longest), values
+        count, length, new = len(longest), len(values), values
         shown: list[Any] = []
         again, last, all_known = 0, "", True
         # Nearly always a list is the longest one so far and what is new. Equal messages may stand for each other.
-        if 1 < count <= len(values) and longest[0] is values[0] and longest == values[:count]:
+        goes_on = 1 < count <= length and longest[0] is values[0]
+        if goes_on and longest == (values if count == length else values[:count]):
             again, last = count, longest[-1].id
+            if count == length:
+                return [{"again": again, "to": last}]
             new = values[count:]
         elif _AS_IT_IS.issuperset(map(type, values)):
             return values
+        else:
+            goes_on = False
         for value in new:
             id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
             if type(id_) is str and known.get(id_) is value:
@@ -257,34 +253,28 @@ class _Written:
             all_known = all_known and type(id_) is str and known.get(id_) is value
         if again:
             shown.append({"again": again, "to": last})
-        if all_known and len(values) > count:
-            self.longest = list(values)
+        if all_known and length > count:
+            if goes_on and self.longest is longest:
+                longest.extend(new)
+            else:
+                self.longest = list(values)
         return shown
-
-
-def _with_texts(value: dict[Any, Any]) -> dict[str, Any]:
-    return {str(key): each for key, each in value.items()}
 
 
 Line = dict[str, Any]
 
 
-def _line(event: Event, kind: str, told: _Told) -> Line:
-    """How each line begins."""
+def _started(event: RunStarted, told: _Told) -> Line:
     run = event.run
-    return {
-        "event": kind,
+    line = {
+        "event": "start",
         "time": event.time,
         "run_id": told.id,
         "parent_id": told.parent,
         "name": run.name,
         "kind": run.kind,
+        "inputs": told.shown(event.inputs),
     }
-
-
-def _started(event: RunStarted, told: _Told) -> Line:
-    run, line = event.run, _line(event, "start", told)
-    line["inputs"] = told.shown(event.inputs)
     if run.tags:
         line["tags"] = run.tags
     if run.metadata:
@@ -292,15 +282,19 @@ def _started(event: RunStarted, told: _Told) -> Line:
     return line
 
 
-def _seconds(event: Event) -> float:
-    """How long the run took, to the microsecond."""
-    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
-
-
 def _ended(event: RunEnded, told: _Told) -> Line:
-    outputs, line = event.outputs, _line(event, "end", told)
-    line["seconds"] = _seconds(event)
-    if event.run.kind in _MODELS:
+    run, outputs = event.run, event.outputs
+    kind = run.kind
+    line = {
+        "event": "end",
+        "time": event.time,
+        "run_id": told.id,
+        "parent_id": told.parent,
+        "name": run.name,
+        "kind": kind,
+        "seconds": _seconds(event),
+    }
+    if kind in _MODELS:
         outputs = answer_of(outputs)
         usage = getattr(outputs, "usage_metadata", None)
         if usage:
@@ -309,8 +303,36 @@ def _ended(event: RunEnded, told: _Told) -> Line:
     return line
 
 
+def _decision(event: Decision, told: _Told) -> Line:
+    run = event.run
+    return {
+        "event": "decision",
+        "time": event.time,
+        "run_id": told.id,
+        "parent_id": told.parent,
+        "name": run.name,
+        "kind": run.kind,
+        "seat": event.seat,
+        "holder": event.holder,
+        "outcome": told.shown(event.outcome),
+        "reason": told.shown(event.reason),
+    }
+
+
+def _seconds(event: Event) -> float:
+    """How long the run took, to the microsecond."""
+    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
+
+
+def _rare(event: Event, kind: str, told: _Told) -> Line:
+    """How the lines begin that most runs do not have."""
+    run = event.run
+    about = {"run_id": told.id, "parent_id": told.parent, "name": run.name, "kind": run.kind}
+    return {"event": kind, "time": event.time, **about}
+
+
 def _failed(event: RunFailed, told: _Told) -> Line:
-    line = _line(event, "error", told)
+    line = _rare(event, "error", told)
     line["seconds"] = _seconds(event)
     line["error_type"] = type(event.error).__name__
     line["error"] = told.shown(str(event.error))
@@ -319,20 +341,11 @@ def _failed(event: RunFailed, told: _Told) -> Line:
 
 def _retried(event: Retried, told: _Told) -> Line:
     error = told.shown(str(event.error))
-    return {**_line(event, "retry", told), "attempt": event.attempt, "wait": event.wait, "error": error}
+    return {**_rare(event, "retry", told), "attempt": event.attempt, "wait": event.wait, "error": error}
 
 
 def _custom(event: Custom, told: _Told) -> Line:
-    return {**_line(event, "custom", told), "custom": event.name, "data": told.shown(event.data)}
-
-
-def _decision(event: Decision, told: _Told) -> Line:
-    line = _line(event, "decision", told)
-    line["seat"] = event.seat
-    line["holder"] = event.holder
-    line["outcome"] = told.shown(event.outcome)
-    line["reason"] = told.shown(event.reason)
-    return line
+    return {**_rare(event, "custom", told), "custom": event.name, "data": told.shown(event.data)}
 
 
 _LINES: dict[type, Callable[[Any, _Told], Line]] = {
