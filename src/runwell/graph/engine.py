@@ -322,7 +322,7 @@ class Run(Keeping, Routing):
                 self._seen_to_end(node, writes, observed)
         except BaseException as error:
             if observed is not None:
-                observed.leave(error)
+                observed.__exit__(None, error)
             await self._not_done(planned, scope, error)
             raise
         budget = scope.runtime.budget
@@ -425,7 +425,7 @@ class Run(Keeping, Routing):
         if observed.context.wants_chunks and update is not None:
             observed.token(update)
         observed.end(update)
-        observed.leave()
+        observed.__exit__()
         around = CURRENT.get()
         if around is not None and around.wants_chunks and update is not None:
             tell(around, Chunk(around, {node.name: update}))  # the graph's own piece

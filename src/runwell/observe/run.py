@@ -118,11 +118,9 @@ class Run:
         self._token = CURRENT.set(context)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self.leave(error)
-
-    def leave(self, error: BaseException | None = None) -> None:
-        """`__exit__`, for code that enters and leaves by hand."""
+    def __exit__(
+        self, kind: type[BaseException] | None = None, error: BaseException | None = None, trace: object = None
+    ) -> None:
         token, self._token = self._token, None
         if token is not None:
             CURRENT.reset(token)
