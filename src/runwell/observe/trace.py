@@ -138,10 +138,16 @@ _MODELS = frozenset(("chat_model", "llm"))
 
 
 @lru_cache(maxsize=256)  # the classes of messages are few
-def _fields_of(kind: Any) -> tuple[str, ...] | None:
-    """The fields of a message of a class whose dump is these; None for any other class."""
+def _fields_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
+    """The fields of a message of a class whose dump is these, and where to read them; None for any other class."""
     dump = getattr(kind, "model_dump", None)
-    return ("type", *kind._fields) if getattr(dump, "__module__", "") == "runwell.messages.message" else None
+    if getattr(dump, "__module__", "") != "runwell.messages.message":
+        return None
+    return tuple((name, _MADE_LATE.get(name, name)) for name in ("type", *kind._fields))
+
+
+_MADE_LATE = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
+"""Fields of messages that are made when they are first read: looking is not to make them."""
 
 
 class _Told:
@@ -201,7 +207,12 @@ class _Written:
         if fields is not None:
             if value.id is not None:
                 self._know(value.id, value)
-            shown = {name: getattr(value, name) for name in fields}  # its content, calls and facts are plain data
+            shown = {
+                name: getattr(value, place) for name, place in fields
+            }  # its content, calls and facts are plain data
+            for name in _MADE_LATE:
+                if name in shown and shown[name] is None:
+                    shown[name] = {}
             artifact = shown.get("artifact")
             if artifact is not None:
                 shown["artifact"] = self.tree(artifact)
