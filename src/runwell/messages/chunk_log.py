@@ -22,6 +22,7 @@ class ChunkLog(list[Any]):
 
     __slots__ = ("_content", "_fold")
     _content: tuple[int, Content, bool]
+    """How many entries were read last, what they say beside calls, and whether that is all: no calls, no blocks."""
     _fold: CallFold
 
     @classmethod
@@ -41,14 +42,10 @@ class ChunkLog(list[Any]):
 
     def content(self, length: int) -> Content:
         """What the first `length` entries say beside calls."""
-        return self._read(length)[1]
-
-    def _read(self, length: int) -> tuple[int, Content, bool]:
-        """The length, the content so far, and whether that was all: no calls, no blocks."""
         known = self._content
         done, before, bare = known if known[0] <= length else _NOTHING
         if done == length and done:
-            return known
+            return before
         entries = self[done:length]
         try:
             said: Content = "".join(entries)
@@ -58,17 +55,22 @@ class ChunkLog(list[Any]):
                 said = fold_content((before, said))
         except TypeError:  # not texts alone
             bare = False
-            said = fold_content([before, *map(content_in, entries)])
-        self._content = known = (length, said, bare)
-        return known
+            said = fold_content([before, *[content_in(entry) for entry in entries if type(entry) is not tuple]])
+        self._content = (length, said, bare)
+        return said
 
     def call_chunks(self, length: int) -> list[ToolCallChunk]:
         """The fragments in the first `length` entries, gathered into one per call."""
-        return [] if self._read(length)[2] else self._folding().chunks(self, length)
+        return [] if self._bare(length) else self._folding().chunks(self, length)
 
     def calls(self, length: int) -> tuple[list[ToolCall], list[InvalidToolCall]]:
         """The whole and the broken calls of the first `length` entries."""
-        return ([], []) if self._read(length)[2] else self._folding().parsed(self, length)
+        return ([], []) if self._bare(length) else self._folding().parsed(self, length)
+
+    def _bare(self, length: int) -> bool:
+        """Whether the first `length` entries are known to be texts alone: their content was read."""
+        done, _, bare = self._content
+        return bare and done >= length
 
     def _folding(self) -> CallFold:
         try:
