@@ -9,6 +9,7 @@ import pytest
 from runwell.agents import AgentMiddleware, AgentState, Budget, create_agent
 from runwell.agents.middleware import (
     ExtendedModelResponse,
+    ModelCallLimitMiddleware,
     ModelRequest,
     ModelResponse,
     after_model,
@@ -405,3 +406,43 @@ def test_model_response_is_what_a_handler_gives(run: Any) -> None:
 
     run.invoke(create_agent(FakeChatModel(responses=["ok"]), middleware=[look]), GO)
     assert isinstance(given[0], ModelResponse) and given[0].result[0].text == "ok"
+
+
+class Twins(AgentMiddleware):
+    """A hook in both colours, each on its own."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def before_model(self, state: Any, runtime: Any) -> None:
+        self.log.append("plain")
+
+    async def abefore_model(self, state: Any, runtime: Any) -> None:
+        self.log.append("async")
+
+
+def test_a_hook_in_both_colours_is_asked_in_the_runs(run: Any) -> None:
+    hooks = Twins()
+    run.invoke(create_agent(FakeChatModel(responses=["Hi."]), middleware=[hooks]), GO)
+    assert hooks.log == ["plain" if run.name == "sync" else "async"]
+
+
+@pytest.mark.parametrize("written", ["before_model", "abefore_model"])
+@pytest.mark.parametrize("base", ["a user's", "ready-made"])
+def test_a_hook_that_a_class_writes_anew_in_one_colour_stands_for_both(run: Any, written: str, base: str) -> None:
+    log: list[str] = []
+
+    def plain(self: Any, state: Any, runtime: Any) -> None:
+        log.append("own")
+
+    async def coloured(self: Any, state: Any, runtime: Any) -> None:
+        log.append("own")
+
+    body = {written: plain if written == "before_model" else coloured}
+    if base == "a user's":
+        hooks: Any = type("Own", (Twins,), body)()
+    else:
+        hooks = type("Own", (ModelCallLimitMiddleware,), body)(run_limit=5)
+    run.invoke(create_agent(FakeChatModel(responses=["Hi."]), middleware=[hooks]), GO)
+    assert log == ["own"]
+    assert getattr(hooks, "log", []) == []

@@ -18,7 +18,7 @@ from runwell.observe import BaseCallbackHandler
 from runwell.parsers import StrOutputParser
 from runwell.persistence import InMemoryStore, SqliteCache
 from runwell.prompts import ChatPromptTemplate
-from runwell.runnables import RunnableLambda, RunnablePassthrough
+from runwell.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from runwell.testing import FakeChatModel, FakeEmbeddings, FakeListLLM
 from runwell.tools import BaseTool
 
@@ -219,6 +219,10 @@ def test_an_agent_asks_a_tool_through_it(written: str, how: str) -> None:
 class Told(BaseCallbackHandler):
     def __init__(self) -> None:
         self.tools: list[tuple[str, str]] = []
+        self.chains: list[Any] = []
+
+    def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
+        self.chains.append(outputs)
 
     def on_tool_end(self, output: Any, **kwargs: Any) -> None:
         self.tools.append((output.name, output.content))
@@ -238,14 +242,51 @@ def test_a_model_whose_invoke_is_replaced_later_is_asked_through_that() -> None:
     assert ask(agent, "ainvoke", {"messages": "hi"})["messages"][-1].content == "by ainvoke"
 
 
-def test_a_subclass_of_such_a_class_writes_the_other_one() -> None:
-    base = overriding(FakeChatModel, "invoke")
-    model = overriding(base, "ainvoke")(["a", "b"])
-    ask(model, "invoke", "hi")
-    assert asked == ["invoke"]
-    asked.clear()
-    ask(model, "ainvoke", "hi")
-    assert asked[0] == "ainvoke"
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+def test_classes_made_from_one_another_are_asked_in_turn(how: str) -> None:
+    """The inner one's `ainvoke` goes through its `invoke`, and that is what the outer one writes anew."""
+    model = overriding(overriding(FakeChatModel, "invoke"), "ainvoke")(["a"])
+    ask(model, how, "hi")
+    assert asked == ["ainvoke", "invoke"]
+
+
+class Own(Runnable[Any, Any]):
+    """A user's own class with both colours."""
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        asked.append("base invoke")
+        return input
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        asked.append("base ainvoke")
+        return input
+
+
+@pytest.mark.parametrize("written", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
+@pytest.mark.parametrize("config", [None, {"tags": ["a"]}])
+def test_a_class_of_a_users_made_from_another_one(written: str, how: str, config: Any) -> None:
+    handler = Told()
+    told = None if config is None else {**config, "callbacks": [handler]}
+    ask(overriding(Own, written)(), how, "hi", told)
+    assert asked == [written, f"base {written}"]
+    assert handler.chains == ([] if config is None else ["hi"])
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+def test_a_colour_that_is_added_goes_with_the_other_one(how: str) -> None:
+    class Plain(Runnable[Any, Any]):
+        def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+            asked.append("invoke")
+            return input
+
+    class Faster(Plain):
+        async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+            asked.append("ainvoke")
+            return input
+
+    ask(Faster(), how, "hi")
+    assert asked == [how]
 
 
 def test_a_mixin_counts_as_its_user() -> None:

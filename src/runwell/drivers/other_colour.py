@@ -1,7 +1,7 @@
 """Methods in the other colour than the one that a user's class writes anew.
 
-A class of this package often has a method in both colours, each on its own. A user's class that puts one of its own in
-place of either is to be asked through that one by callers of both.
+A class often has a method in both colours, each on its own. A user's class that puts one of its own in place of either
+is to be asked through that one by callers of both.
 """
 
 from __future__ import annotations
@@ -13,39 +13,54 @@ from typing import Any
 
 from runwell.effects import Callee
 
-__all__ = ["Makers", "answer_in_both", "beneath", "writes"]
+__all__ = ["Makers", "answer_in_both", "beneath", "stands_for_both", "writes"]
 
 _PACKAGE = __name__.partition(".")[0]
 
-
-Maker = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+Asked = Callable[[Any], Any]
+"""Gives the method of an object that is asked in the other colour."""
+Maker = Callable[[str, Asked, Callable[..., Any]], Callable[..., Any]]
 Makers = tuple[Maker, Maker]
-"""Of a coloured method, and of a plain one, each from the name of the method that it asks and from the one beneath."""
+"""Of a coloured method, and of a plain one: each from the name of what it asks, from that, and from what is beneath."""
 
 _INSIDE: ContextVar[frozenset[tuple[int, str]]] = ContextVar("runwell_other_colour", default=frozenset())
 """Whose written methods are asked in the other colour right now. What they ask in that colour themselves is beneath."""
 
 
 def answer_in_both(cls: type, pairs: Mapping[str, str], root: type | None = None, makers: Makers | None = None) -> None:
-    """Give `cls` the other one of each of the `pairs` (plain: coloured) that it, or a class of its user's, writes anew.
+    """Give `cls` the other one of each of the `pairs` (plain: coloured) of which it writes one for both.
 
     What `root` has stays in a class of a user's made from it alone: it asks for what is written itself.
     """
     by_plain, by_coloured = makers or CALLS
-    if root is not None and not any(_ours(each) for each in cls.__mro__[: cls.__mro__.index(root)]):
-        return
     for plain, coloured in pairs.items():
-        at, colour_at = _place(cls, plain), _place(cls, coloured)
-        if at == colour_at:
+        written = stands_for_both(cls, plain, coloured, root)
+        if written is None:
             continue
-        written, other = (plain, coloured) if at < colour_at else (coloured, plain)
-        mine, theirs = cls.__mro__[min(at, colour_at)], cls.__mro__[max(at, colour_at)]
-        if _ours(theirs) and not _ours(mine):
-            original = vars(theirs)[other]
-            make = by_plain if written == plain else by_coloured
-            made: Any = wraps(original)(make(written, original))
-            made._as_written = made._beneath = original
-            setattr(cls, other, made)
+        other, make = (coloured, by_plain) if written == plain else (plain, by_coloured)
+        original = vars(cls.__mro__[_place(cls, other, root)])[other]
+        function = vars(cls.__mro__[_place(cls, written, root)])[written]
+        made: Any = wraps(original)(make(written, _asking(written, function), original))
+        made._as_written = made._beneath = original
+        setattr(cls, other, made)
+
+
+def stands_for_both(cls: type, plain: str, coloured: str, root: type | None = None) -> str | None:
+    """The name of the two that a user's class writes anew, in place of what stood beside the other, or served for it.
+
+    None where both stand: written in the same class, or one to go with the other.
+    """
+    at, colour_at = _place(cls, plain, root), _place(cls, coloured, root)
+    if at == colour_at:
+        return None
+    name, nearer, further = (plain, at, colour_at) if at < colour_at else (coloured, colour_at, at)
+    bases = cls.__mro__
+    if _ours(bases[nearer]):
+        return None
+    if not _ours(bases[further]):
+        return name if any(_wrote(base, name, root) for base in bases[nearer + 1 :]) else None
+    alone = root is not None and bases[further] is root and not any(map(_ours, bases[: bases.index(root)]))
+    return None if alone else name
 
 
 def beneath(thing: Any, name: str) -> Any:
@@ -62,19 +77,36 @@ def writes(cls: type, name: str, root: type) -> bool:
     return getattr(method, "_beneath", method) is not getattr(root, name)
 
 
-def _place(cls: type, name: str) -> int:
+def _place(cls: type, name: str, root: type | None) -> int:
     """Which of its classes writes the method."""
     for at, base in enumerate(cls.__mro__):
-        if name in vars(base) and not hasattr(vars(base)[name], "_beneath"):
+        if base is root or _wrote(base, name, root):
             return at
     return len(cls.__mro__) - 1
+
+
+def _wrote(base: type, name: str, root: type | None) -> bool:
+    """Whether it is in the class itself: neither made here, nor the root's with a run around it."""
+    method = vars(base).get(name)
+    if method is None or base is root or hasattr(method, "_beneath"):
+        return False
+    return root is None or getattr(method, "_as_written", method) is not vars(root).get(name)
 
 
 def _ours(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == _PACKAGE
 
 
-def _by_coloured(written: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _asking(written: str, function: Callable[..., Any]) -> Asked:
+    def asked(thing: Any) -> Any:
+        method = getattr(thing, written)
+        # made here too, in a class made from this one: then this class's own, as `super()` means it
+        return function.__get__(thing) if hasattr(method, "_beneath") else method
+
+    return asked
+
+
+def _by_coloured(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = (id(self), written)
         if inside in _INSIDE.get():
@@ -83,21 +115,21 @@ def _by_coloured(written: str, original: Callable[..., Any]) -> Callable[..., An
 
         token = _INSIDE.set(_INSIDE.get() | {inside})
         try:
-            return call_sync(Callee(None, getattr(self, written)), *args, **kwargs)
+            return call_sync(Callee(None, asked(self)), *args, **kwargs)
         finally:
             _INSIDE.reset(token)
 
     return call
 
 
-def _by_plain(written: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _by_plain(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Any]:
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = (id(self), written)
         if inside in _INSIDE.get():
             return await original(self, *args, **kwargs)
         from runwell.drivers.aio import call_async
 
-        plain = Callee(getattr(self, written), None, cheap=getattr(self, "never_blocks", False))
+        plain = Callee(asked(self), None, cheap=getattr(self, "never_blocks", False))
         token = _INSIDE.set(_INSIDE.get() | {inside})
         try:
             return await call_async(plain, *args, **kwargs)

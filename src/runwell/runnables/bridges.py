@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from runwell.drivers.closing import aclose
 
 if TYPE_CHECKING:
-    from runwell.drivers.other_colour import Makers
+    from runwell.drivers.other_colour import Asked, Makers
 
 __all__ = [
     "STREAMS",
@@ -173,35 +173,35 @@ async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:
         await aclose(iterator)
 
 
-def _astream_by(written: str, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+def _astream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
     def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         def start() -> Iterator[Any]:
-            return getattr(self, written)(*args, **kwargs)  # type: ignore[no-any-return]
+            return asked(self)(*args, **kwargs)  # type: ignore[no-any-return]
 
         return in_place(start) if getattr(self, "never_blocks", False) else in_thread(start)
 
     return astream
 
 
-def _stream_by(written: str, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+def _stream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         from runwell.drivers.streams import iterate_sync
 
-        return iterate_sync(getattr(self, written)(*args, **kwargs))
+        return iterate_sync(asked(self)(*args, **kwargs))
 
     return stream
 
 
-def _atransform_by(written: str, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+def _atransform_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
     def atransform(self: Any, input: AsyncIterator[Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        return through_thread(lambda source: getattr(self, written)(source, *args, **kwargs), input)
+        return through_thread(lambda source: asked(self)(source, *args, **kwargs), input)
 
     return atransform
 
 
-def _transform_by(written: str, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+def _transform_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def transform(self: Any, input: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
-        return through_loop(lambda source: getattr(self, written)(source, *args, **kwargs), input)
+        return through_loop(lambda source: asked(self)(source, *args, **kwargs), input)
 
     return transform
 

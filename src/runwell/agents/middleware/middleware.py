@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
 from runwell.drivers.colour import is_async
+from runwell.drivers.other_colour import stands_for_both
 from runwell.effects import Callee, is_flow
 from runwell.errors import InvalidInput
 
@@ -171,12 +172,18 @@ def _has_own(cls: Any, name: str) -> bool:
 
 
 def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Hook]:
-    """The hooks called `name`, in the order of the middleware. An `a`-prefixed twin is used in async runs."""
+    """The hooks called `name`, in the order of the middleware.
+
+    An `a`-prefixed twin is used in async runs; one of the two that a class writes anew stands for both.
+    """
     found: list[Hook] = []
     for owner in middleware:
         plain, twin = _written(owner, name), _written(owner, f"a{name}")
         if plain is None and twin is None:
             continue
+        if plain is not None and twin is not None:
+            both = stands_for_both(type(owner), name, f"a{name}", AgentMiddleware)
+            plain, twin = (None if both == f"a{name}" else plain), (None if both == name else twin)
         for hook in (plain, twin):
             if hook is not None and not _takes_two(hook):
                 arguments = "state, runtime" if name in HOOKS else "request, handler"
