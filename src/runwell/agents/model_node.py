@@ -59,7 +59,7 @@ UNSEEN = (None, None)
 
 def model_node(setup: Setup) -> Callable[[Task], Any]:
     """The model's node. What comes next is left to the graph's edges."""
-    wraps = setup.hooks["wrap_model_call"]
+    wraps = setup.wraps
     lends = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
 
     @flow
@@ -143,7 +143,6 @@ class _Turn:
         "extra",
         "given",
         "history",
-        "hooks",
         "ledger",
         "lent",
         "meter",
@@ -165,7 +164,6 @@ class _Turn:
     ) -> None:
         self.history = history
         self.setup = setup
-        self.hooks = setup.hooks["wrap_model_call"]
         self.ledger = ledger
         self.meter = meter
         self.strategy = setup.response_format
@@ -235,11 +233,11 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
         )
     if turn.extra:
         turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
-    return _hooked(turn, index, request) if index < len(turn.hooks) else _ask(turn, request)
+    return _hooked(turn, index, request) if index < len(turn.setup.wraps) else _ask(turn, request)
 
 
 async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
-    hook, inner = turn.hooks[index], partial(_inside, turn, index + 1)
+    hook, inner = turn.setup.wraps[index], partial(_inside, turn, index + 1)
     if index and hook.flow is None:
         request = _handed_on(turn, request)
     made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
@@ -266,7 +264,7 @@ async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
         over = turn.meter.reached(await Now() if turn.meter.timed else None)
         if over is not None:
             raise over
-    if turn.hooks:
+    if turn.setup.wraps:
         request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
     called, messages, asked, bound, counted = _asking(turn, request)
     return _answered(turn, asked, bound, counted, await Call(called, messages))
@@ -306,7 +304,7 @@ def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> 
         meter.before(asked)
         meter.after(asked, None if getattr(asked, "cache", None) else reply.usage_metadata)
     if setup.guards and hasattr(bound, "update"):
-        turn.extra = {**turn.extra, len(turn.hooks): [bound.update()]}
+        turn.extra = {**turn.extra, len(turn.setup.wraps): [bound.update()]}
     return ModelResponse([reply])
 
 

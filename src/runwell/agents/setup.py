@@ -38,6 +38,8 @@ class Setup:
     on_tool_error: OnToolError
     done: Callee[Any] | None
     hooks: dict[str, list[Hook]] = field(init=False)
+    wraps: list[Hook] = field(init=False)
+    """The hooks around a call of the model."""
     local: dict[str, BaseTool] = field(init=False)
     offered: list[Any] = field(init=False)
     exclusive: frozenset[str] = field(init=False)
@@ -62,6 +64,7 @@ class Setup:
         self.hooks = {name: hooks_of(self.middleware, name) for name in names}
         self.hooks["after_model"].reverse()
         self.hooks["after_agent"].reverse()
+        self.wraps = self.hooks["wrap_model_call"]
         self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
         self.offered = list(self.tools.values())
         if self.reader is not None:

@@ -110,12 +110,12 @@ class HandedOver:
     Cancelling who awaits it cancels it, and waits for its clean-up.
     """
 
-    __slots__ = ("cancels", "ended", "here")
+    __slots__ = ("cancels", "ended")
 
-    def __init__(self, task: asyncio.Task[Outcome[Any]], here: asyncio.Task[Any], cancels: int) -> None:
+    def __init__(self, task: asyncio.Task[Outcome[Any]], cancels: int) -> None:
         self.ended: Any = task.__await__()
-        self.here = here
         self.cancels = cancels
+        """How often who awaits it had been cancelled before."""
 
     def send(self, value: Any) -> Any:
         return self._go(self.ended.send, value)
@@ -128,7 +128,9 @@ class HandedOver:
             return step(value)
         except StopIteration as stop:
             outcome = stop.value
-        if self.here.cancelling() <= self.cancels:
+        here = asyncio.current_task()
+        assert here is not None
+        if here.cancelling() <= self.cancels:
             raise StopIteration([passed(outcome)])
         self.ended = cancelled()
         return self.ended.send(None)

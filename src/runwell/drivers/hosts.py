@@ -146,7 +146,7 @@ def run_lone(driver: Hosted, flow: Flow[T]) -> list[Outcome[T]] | HandedOver | C
             host.context = None  # it is that of the task
         host.wake()
         host.task = None  # which is not to be kept alive by itself
-        return HandedOver(task, here, cancels)
+        return HandedOver(task, cancels)
     host.flow = host.context = None
     if host.over or task.done() or task.cancelling():
         host.wake()  # it cancelled its own task and did not wait: that takes effect as it ends

@@ -70,16 +70,22 @@ class Task(TaskScope):
     values: dict[str, Any]
 
     def __init__(self, run: Run, planned: PlannedTask, runtime: Runtime[Any], can_pause: bool) -> None:
-        # all that a `TaskScope` has: one is made for every task
+        # all that a `TaskScope` has, here or in its run: one is made for every task
         self.task_id = planned.id
         self.node = planned.node
-        self.place = run.place
         self.runtime = runtime
         self.run = run
         self.can_pause = can_pause
-        self.in_process = run.answer_in_process
         self.sent = planned.sent
         self.arg = planned.arg
+
+    @property
+    def place(self) -> tuple[str | None, str]:  # type: ignore[override]
+        return self.run.place  # type: ignore[no-any-return]
+
+    @property
+    def in_process(self) -> Callable[[Any], Any] | None:  # type: ignore[override]
+        return self.run.answer_in_process  # type: ignore[no-any-return]
 
 
 class Run(Keeping, Routing):
@@ -325,15 +331,20 @@ class Run(Keeping, Routing):
                 observed.__exit__(None, error)
             await self._not_done(planned, scope, error)
             raise
-        budget = scope.runtime.budget
-        if budget is not self.base.budget and self.saver is not None and (used := budget.used):
-            self.applied = None  # worked out without what comes now
-            writes.append((SPENT if self.graph.counts else USED, used))
-        if not alone and self.saver is not None:
-            await self._keep_done(scope, writes)
+        if self.saver is not None:
+            self._count(scope, writes)
+            if not alone:
+                await self._keep_done(scope, writes)
         if self.modes:
             await self._tell(node, scope, writes)
         return writes
+
+    def _count(self, scope: Task, writes: list[Write]) -> None:
+        """Add to a task's writes what it used of a budget, which is saved with them."""
+        budget = scope.runtime.budget
+        if budget is not self.base.budget and (used := budget.used):
+            self.applied = None  # worked out without what comes now
+            writes.append((SPENT if self.graph.counts else USED, used))
 
     def _scope(self, planned: PlannedTask, node: Node) -> Task:
         runtime, saved = self.base, self.saver is not None
