@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 __all__ = ["Call", "let_calls_be_severed"]
@@ -86,13 +86,10 @@ def let_calls_be_severed(client: Any) -> None:
 def _telling(kind: Any) -> Any:
     """The SDK's class of connection pools, which tells a call what it takes and gives back."""
 
-    class Connection(kind.ConnectionCls):  # type: ignore[misc]
-        def connect(self) -> None:
-            super().connect()
-            _tell(self)  # again, as there is something to sever from now on
-
     class Telling(kind):  # type: ignore[misc]
-        ConnectionCls = Connection
+        @property
+        def ConnectionCls(self) -> Any:  # asked each time: recorders put in theirs
+            return _telling_connection(kind.ConnectionCls)
 
         def _make_request(self, conn: Any, *args: Any, **kwargs: Any) -> Any:
             _tell(conn)
@@ -103,6 +100,16 @@ def _telling(kind: Any) -> Any:
             super()._put_conn(conn)
 
     return Telling
+
+
+@lru_cache(maxsize=8)
+def _telling_connection(kind: Any) -> Any:
+    class Connection(kind):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            _tell(self)  # again, as there is something to sever from now on
+
+    return Connection
 
 
 def _tell(connection: Any) -> None:
