@@ -96,7 +96,14 @@ def check_outgoing(
             if message.tool_calls or message.invalid_tool_calls:
                 called = True
                 for call in message.tool_calls:
-                    _check_args(call["args"], place, message, call["name"])
+                    try:
+                        _check_args(call["args"], place, message, call["name"])
+                    except RecursionError:
+                        raise InvalidInput(
+                            f"Message {place} ({type(message).__name__}) has a call of {call['name']!r} whose "
+                            "arguments are nested too deeply to be written as JSON.",
+                            hint="Give an argument as a text, or less of it.",
+                        ) from None
         elif isinstance(message, ToolMessage):
             called = True
         elif isinstance(message, HumanMessage):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
+from re import Pattern
 from typing import Any, ClassVar
 
 from pydantic import SecretStr
@@ -24,6 +26,7 @@ from runwell.errors import (
 )
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.blanks import without_blanks
+from runwell.models.call_forms import Forms, with_fitting_calls
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.described_calls import as_ordinary_calls
 from runwell.models.idle import IdleWatch
@@ -120,6 +123,9 @@ class VendorModel(BaseChatModel):
     """Types of content blocks of the vendor's own that have no standard form."""
     passes_blocks: ClassVar[bool] = True
     """Whether blocks that the program marks as the vendor's (`non_standard`) are sent as they are."""
+    call_names: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    call_ids: ClassVar[Pattern[str] | None] = None
+    """What names and ids of calls in a history must match; None: anything."""
     refuses_blanks: ClassVar[bool] = False
     """Whether the API refuses a text that is nothing but blanks wherever it stands."""
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
@@ -303,6 +309,7 @@ class VendorModel(BaseChatModel):
                 raise
             messages = told
             plain = look(messages)
+        messages = with_fitting_calls(messages, self._call_forms(kwargs))
         if not plain:
             messages = self._fitted(messages, kwargs)
         return self._request(messages, stop, kwargs, stream)
@@ -318,6 +325,10 @@ class VendorModel(BaseChatModel):
     def _is_own_block(self, block: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether a content block is in the vendor's own form, which this request goes on with as it is."""
         return block.get("type") in self.own_blocks
+
+    def _call_forms(self, kwargs: Mapping[str, Any]) -> Forms:
+        """What names and ids of calls in a history must match."""
+        return self.call_names, self.call_ids
 
     def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether calls and results must all be in the request: nothing of the conversation is kept elsewhere."""

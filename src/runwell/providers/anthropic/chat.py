@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from re import Pattern
 from typing import Any, ClassVar
 
 from runwell.drivers.closing import aclose
@@ -106,6 +108,8 @@ class ChatAnthropic(StainlessModel):
     media: ClassVar[tuple[str, ...]] = ("image", "file")
     refuses_blanks: ClassVar[bool] = True
     media_places: ClassVar[Places] = {"system": NONE, "ai": NONE, "human": frozenset(media), "tool": frozenset(media)}
+    call_names: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+    call_ids: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]+")
     system_in_middle: ClassVar[str] = "in place after a user's turn where the model takes it, else at the top (B9)"
 
     sdk: ClassVar[str] = "anthropic"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from json import loads
+from re import Pattern
 from typing import Any, ClassVar
 
 from runwell.errors import InvalidConfig, UnsupportedByProvider
@@ -128,6 +129,7 @@ class ChatGoogleGenerativeAI(GoogleAccount):
     takes_functions: ClassVar[bool] = True
     turns_parallel_off: ClassVar[bool] = False
     media: ClassVar[tuple[str, ...]] = ("image", "audio", "video", "file")
+    call_names: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
     system_in_middle: ClassVar[str] = "at the top (B9)"
     media_in_results: ClassVar[str] = "in place from Gemini 3 on, else in a user's message after it"
 

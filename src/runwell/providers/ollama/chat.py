@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from re import Pattern
 from typing import Any, ClassVar
 
 from runwell.errors import ModelConnectionError, ModelTimeout
@@ -105,6 +106,7 @@ class ChatOllama(VendorModel):
     media_sources: ClassVar[Sources] = {"image": frozenset(("base64",))}
     passes_blocks: ClassVar[bool] = False
     strict_tools: ClassVar[bool] = False
+    call_names: ClassVar[Pattern[str] | None] = None
     no_limit: ClassVar[tuple[int, ...]] = (-1, -2)
     tells_cached: ClassVar[bool] = False
     media_in_results: ClassVar[str] = "in a user's message after it"

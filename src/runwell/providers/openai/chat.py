@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from runwell.messages.message import BaseMessage
+from runwell.models.call_forms import Forms
 from runwell.models.foreign import OPENAI_ITEMS
 from runwell.models.media_kinds import Sources, only_kinds, texts_alone
 from runwell.models.media_places import NONE, with_media_named
@@ -46,6 +48,11 @@ PASSED = (
 
 _SERVERS_OWN = frozenset(("video_url", "audio_url", "image_embeds"))
 """Parts that servers like OpenAI's take beyond the format."""
+
+_IDS = re.compile(r"[\s\S]{1,40}")
+_RESPONSES_IDS = re.compile(r"[\s\S]{1,64}")
+_IN_NAMES = re.compile(r"[\s<|\\/>]+")
+"""What the name of whoever speaks must not hold."""
 
 _APART = SENT_APART | {"tools", "tool_choice", "parallel_tool_calls"}
 
@@ -153,6 +160,11 @@ class ChatOpenAI(OpenAIAccount):
             kind in OPENAI_ITEMS if asks_for_responses(self, kwargs) else not self._at_openai and kind in _SERVERS_OWN
         )
 
+    def _call_forms(self, kwargs: Mapping[str, Any]) -> Forms:
+        if not self._at_openai:
+            return None, None  # another server's, which takes what it gives
+        return self.call_names, _RESPONSES_IDS if asks_for_responses(self, kwargs) else _IDS
+
     def _has_whole_history(self, kwargs: Mapping[str, Any]) -> bool:
         return not asks_for_responses(self, kwargs)  # the API keeps answers, and takes results of calls that it made
 
@@ -191,7 +203,11 @@ class ChatOpenAI(OpenAIAccount):
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the server takes them."""
-        return messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
+        wire = messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
+        for each in wire:
+            if "name" in each:
+                each["name"] = _IN_NAMES.sub("_", each["name"])
+        return wire
 
     def _add_tools(self, body: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
         tools = kwargs.get("tools")

@@ -1,0 +1,89 @@
+"""Names and ids of calls in a history, as a provider takes them.
+
+A model may call what is no name (`multi_tool_use.parallel`), and servers give ids that others refuse
+(`functions.look:0`). In a history they are only there to be read: what does not fit is written otherwise, alike in a
+call and its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from re import Pattern
+from typing import Any, Final
+
+from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
+from runwell.observe.run import record_decision, watched
+
+__all__ = ["Forms", "with_fitting_calls"]
+
+Forms = tuple[Pattern[str] | None, Pattern[str] | None]
+"""(What a name must match, what an id must.) None: anything."""
+
+_CALLS: Final = frozenset({"tool_call", "invalid_tool_call", "tool_use"})
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def with_fitting_calls(messages: list[BaseMessage], forms: Forms) -> list[BaseMessage]:
+    """The messages with names and ids that fit; the same list where all do. That it was done is recorded (B9)."""
+    names, ids = forms
+    odd: set[str] = set()
+    for message in messages:
+        if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+            for call in (*message.tool_calls, *message.invalid_tool_calls):
+                name, known = call["name"], call["id"]
+                if names is not None and name is not None and names.fullmatch(name) is None:
+                    odd.add(name)
+                if ids is not None and known is not None and ids.fullmatch(known) is None:
+                    odd.add(known)
+    if not odd:
+        return messages
+    if watched():
+        record_decision("B9", "written otherwise", f"names or ids of calls: {sorted(odd)!r:.200}", "code")
+    form = _Form(names, ids, odd)
+    return [form.fitted(message) for message in messages]
+
+
+class _Form:
+    __slots__ = ("_ids", "_names", "_odd")
+
+    def __init__(self, names: Pattern[str] | None, ids: Pattern[str] | None, odd: set[str]) -> None:
+        self._names, self._ids, self._odd = names, ids, odd
+
+    def fitted(self, message: BaseMessage) -> BaseMessage:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id in self._odd or message.name in self._odd:
+                return message.model_copy(
+                    update={"tool_call_id": self._id(message.tool_call_id), "name": self._name(message.name)}
+                )
+            return message
+        if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
+            return message
+        calls: Sequence[Any] = (*message.tool_calls, *message.invalid_tool_calls)
+        if self._odd.isdisjoint([each for call in calls for each in (call["name"], call["id"])]):
+            return message
+        update: dict[str, Any] = {
+            "tool_calls": [self._call(call) for call in message.tool_calls],
+            "invalid_tool_calls": [self._call(call) for call in message.invalid_tool_calls],
+        }
+        if not isinstance(message.content, str):
+            update["content"] = [
+                self._call(block) if isinstance(block, Mapping) and block.get("type") in _CALLS else block
+                for block in message.content
+            ]
+        return message.model_copy(update=update)
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        return {**call, "name": self._name(call.get("name")), "id": self._id(call.get("id"))}
+
+    def _name(self, name: str | None) -> str | None:
+        if name is None or self._names is None or self._names.fullmatch(name):
+            return name
+        fitting = _UNFIT.sub("_", name)[:64].strip("_-") or "unknown"
+        return fitting if self._names.fullmatch(fitting) else f"_{fitting[:63]}"
+
+    def _id(self, given: str | None) -> Any:
+        if given is None or self._ids is None or self._ids.fullmatch(given):
+            return given
+        return f"call_{sha256(given.encode()).hexdigest()[:32]}"
