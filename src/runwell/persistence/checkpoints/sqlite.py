@@ -92,7 +92,7 @@ class SqliteSaver(BaseCheckpointSaver):
         work = partial(method, *args, **kwargs)
         if getattr(method, "__func__", None) not in _BRIEF or not self._own_writes or self._sweep_is_due():
             return Later(work)
-        if type(args[0]) is Commit and any(items(new) > items(old) + MANY for old, new in args[0].changes.values()):
+        if args and type(args[0]) is Commit and any(items(new) > items(old) + MANY for old, new in args[0].changes.values()):
             return Later(work)
         return self.file.at_once(work)
 
