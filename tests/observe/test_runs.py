@@ -15,7 +15,7 @@ import pytest
 
 from runwell import copy_context
 from runwell.observe import CURRENT, BaseCallbackHandler, adispatch_custom_event, dispatch_custom_event, observing
-from runwell.observe.run import open_run
+from runwell.observe.run import open_run, record_decision
 from runwell.runnables import RunnableGenerator, RunnableLambda, RunnableParallel, RunnablePassthrough
 
 
@@ -428,3 +428,32 @@ print(new_run_id(), new_run_id().version, flush=True)
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     ids = [each for each in told if each != "4"]
     assert (len(ids), len(set(ids)), len(told)) == (3, 3, 5)
+
+
+def test_a_handler_that_wants_no_runs_is_told_of_the_rest_in_its_run(driver):
+    class Few:
+        wants_runs = False
+
+        def __init__(self):
+            self.told = []
+
+        def handle(self, event):
+            self.told.append(event)
+
+    def step(value):
+        record_decision("D2", value, "because", "code")
+        dispatch_custom_event("mine", value)
+        return value
+
+    few, all_ = Few(), Few()
+    all_.wants_runs = True
+    chain = RunnableLambda(step, name="step") | RunnableLambda(len)
+    driver.invoke(chain, "x", {"callbacks": [few]})
+    assert [type(event).__name__ for event in few.told] == ["Decision", "Custom"]
+    decision = few.told[0]
+    assert (decision.run.name, decision.run.parent_id) == ("step", decision.run.parent.run_id)
+    assert decision.run.parent.started <= decision.run.started <= decision.time
+
+    few.told.clear()
+    driver.invoke(chain, "x", {"callbacks": [few, all_]})  # where another wants them both are told
+    assert len(few.told) == len(all_.told) == 8

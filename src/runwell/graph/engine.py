@@ -432,8 +432,9 @@ class Run(Keeping, Routing):
 
     def _seen_to_end(self, node: Node, writes: list[Write], observed: Observed) -> None:
         """Tell what a node gave, and leave its run."""
-        update = self.graph.update_of(writes)
-        if observed.context.wants_chunks and update is not None:
+        context = observed.context
+        update = self.graph.update_of(writes) if context.tells_runs or context.wants_chunks else None
+        if context.wants_chunks and update is not None:
             observed.token(update)
         observed.end(update)
         observed.__exit__()

@@ -100,7 +100,8 @@ class RunContext:
     `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
     `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
     `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
-    although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step. `home` is the async
+    although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step; `tells_runs` that one
+    wants to know how runs begin and end. `home` is the async
     run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
     `goes_on` says that the code that is next in it, outside the runs inside it, is the engine's own, which tells of
     something before it waits or calls anybody's code: what is told now may be written together with that.
@@ -128,6 +129,7 @@ class RunContext:
         "recursion_limit",
         "started",
         "tags",
+        "tells_runs",
         "wants_chunks",
         "wants_tokens",
     )
@@ -165,12 +167,14 @@ class RunContext:
         self.holds_loop = False
         self.wants_tokens = False
         self.wants_chunks = False
+        self.tells_runs = False
         self.about = 0
         self.owner = 0
         self.delegates = 0
         for handler in handlers:
             self.wants_tokens = self.wants_tokens or getattr(handler, "wants_tokens", False)
             self.wants_chunks = self.wants_chunks or getattr(handler, "wants_chunks", False)
+            self.tells_runs = self.tells_runs or getattr(handler, "wants_runs", True)
 
     def inside(self, kind: str, name: str) -> RunContext:
         """The context of a run in this one that inherits everything."""
@@ -193,6 +197,7 @@ class RunContext:
         child.holds_loop = self.holds_loop
         child.wants_tokens = self.wants_tokens
         child.wants_chunks = self.wants_chunks
+        child.tells_runs = self.tells_runs
         child.started = 0.0
         child.goes_on = False
         child.about = child.owner = child.delegates = 0

@@ -22,6 +22,7 @@ class DecisionLog:
     raise_error: ClassVar[bool] = False
     wants_tokens: ClassVar[bool] = False
     wants_chunks: ClassVar[bool] = False
+    wants_runs: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._taken: list[Decision] = []

@@ -18,6 +18,7 @@ class Handler(Protocol):
 
     `handle` may give back an awaitable; it is awaited before the observed code goes on. It is called from whatever
     thread the run is in. An exception is logged and the run goes on, unless the handler has `raise_error = True`.
+    One with `wants_runs = False` need not be told how runs begin, fail and end, which makes them cheaper.
     """
 
     def handle(self, event: events.Event, /) -> Awaitable[Any] | None: ...

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
+from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.errors import StreamClosed
@@ -101,20 +102,24 @@ class Run:
     def start(self) -> None:
         """Tell that it begins, without making it current: for streams, which enter a context of their own."""
         context = self.context
-        if context.handlers:
+        if context.tells_runs:
             event = RunStarted(context, self.inputs, self.serialized)
             context.started = event.time
             tell(context, event)
+        elif context.handlers:
+            context.started = time()
 
     def __enter__(self) -> Self:
         context = self.context
         home = context.home
         if home is not None and home is not self and home.loop is _running_loop():
             context.holds_loop = True
-        if context.handlers:  # `start`, written out
+        if context.tells_runs:  # `start`, written out
             event = RunStarted(context, self.inputs, self.serialized)
             context.started = event.time
             tell(context, event)
+        elif context.handlers:
+            context.started = time()
         self._token = CURRENT.set(context)
         return self
 
@@ -147,7 +152,7 @@ class Run:
         if not self._ended:
             self._ended = True
             context = self.context
-            if context.handlers:
+            if context.tells_runs:
                 tell(context, RunEnded(context, outputs, inputs if inputs is not None else self.inputs))
         return outputs
 
@@ -155,7 +160,7 @@ class Run:
         """It ended with `error`."""
         if not self._ended:
             self._ended = True
-            if self.context.handlers:
+            if self.context.tells_runs:
                 tell(self.context, RunFailed(self.context, error, self.inputs))
 
     # -- between
