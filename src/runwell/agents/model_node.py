@@ -228,7 +228,7 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
     """The model call, inside the wrap_model_call hooks from `index` on: what a hook's handler runs."""
     if type(request) is not ModelRequest and not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
-            f"{turn.hooks[index - 1].owner.name}.wrap_model_call called its handler with {request!r:.200}.",
+            f"{turn.setup.wraps[index - 1].owner.name}.wrap_model_call called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
     if turn.extra:
@@ -418,7 +418,7 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
         setup.usual = made, model
         setup.asks_at_once = (
             _begins_at_once(model)
-            and not (setup.hooks["wrap_model_call"] or setup.guards or setup.done)
+            and not (setup.wraps or setup.guards or setup.done)
             and setup.response_format is None
             and not isinstance(setup.system, Callee)
         )
