@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
 
 from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime
 from runwell.runnables.config import ensure_config, merge_configs
 
 __all__ = ["ToolRuntime", "ambient_runtime", "runtime_for_call"]
 
-C = TypeVar("C")
-S = TypeVar("S")
+C = TypeVar("C", default=Any)
+S = TypeVar("S", default=Any)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
-from runwell.agents.middleware.requests import ModelRequest, ToolCallRequest
+from runwell.agents.middleware.requests import ModelRequest, ResponseT, ToolCallRequest
 from runwell.drivers.colour import is_async
 from runwell.drivers.other_colour import stands_for_both
 from runwell.effects import Callee, is_flow
 from runwell.errors import InvalidInput
+from runwell.graph.schema import ContextT, StateT
 
 if TYPE_CHECKING:
     from runwell.ports.seat import Held
@@ -25,7 +26,7 @@ JUMPS = ("model", "tools", "end")
 """Where a hook may send the agent."""
 
 
-class AgentMiddleware:
+class AgentMiddleware(Generic[StateT, ContextT, ResponseT]):
     """Derive from it and write any of the hooks, plain or `async`: each works in both kinds of run.
 
     `before_agent(state, runtime)`, `before_model`, `after_model`, `after_agent` return None, or a dict for the state;

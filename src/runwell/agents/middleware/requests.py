@@ -7,10 +7,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from runwell.drivers.colour import is_coroutine
 from runwell.errors import InvalidInput, InvalidUpdateError, nearest
+from runwell.graph.schema import ContextT
 from runwell.messages.history import MessageList
 from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
 from runwell.ports.command import Command
@@ -29,7 +32,7 @@ __all__ = [
     "refused_return",
 ]
 
-ResponseT = TypeVar("ResponseT")
+ResponseT = TypeVar("ResponseT", default=Any)
 
 
 @cache
@@ -52,7 +55,7 @@ def _overridden(value: Any, changes: dict[str, Any]) -> Any:
 
 
 @dataclass(slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(Generic[ContextT]):
     """One call of the model, before it is made. Give the handler a changed copy: `request.override(messages=...)`.
 
     `messages` is the history without the system message. `tools` are those the model is offered. `state` is the agent's
@@ -66,7 +69,7 @@ class ModelRequest:
     tool_choice: Any = None
     response_format: Any = None
     state: Mapping[str, Any] = field(default_factory=dict)
-    runtime: Runtime[Any] = field(default_factory=Runtime)
+    runtime: Runtime[ContextT] = field(default_factory=Runtime)
     model_settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -74,7 +77,7 @@ class ModelRequest:
         """The system message's text."""
         return self.system_message.text if self.system_message is not None else None
 
-    def override(self, **changes: Any) -> ModelRequest:
+    def override(self, **changes: Any) -> ModelRequest[ContextT]:
         """A copy with some fields changed; `system_prompt="..."` is taken too."""
         if "system_prompt" in changes:
             prompt = changes.pop("system_prompt")
