@@ -92,7 +92,7 @@ class SqliteSaver(BaseCheckpointSaver):
         work = partial(method, *args, **kwargs)
         if getattr(method, "__func__", None) not in _BRIEF or not self._own_writes or self._sweep_is_due():
             return Later(work)
-        if args and type(args[0]) is Commit and any(items(new) > items(old) + MANY for old, new in args[0].changes.values()):
+        if args and type(args[0]) is Commit and _adds_many(args[0]):
             return Later(work)
         return self.file.at_once(work)
 
@@ -336,6 +336,11 @@ class SqliteSaver(BaseCheckpointSaver):
             for thread in idle:
                 self.remove_thread(thread)
             return idle
+
+
+def _adds_many(commit: Commit) -> bool:
+    """Whether to encode it alone would take longer than an event loop is to be held up."""
+    return any(items(new) > items(old) + MANY for old, new in commit.changes.values())
 
 
 @lru_cache
