@@ -2,7 +2,9 @@
 
 import copy
 import dataclasses
+import gc
 import pickle
+import sys
 import threading
 
 import pytest
@@ -18,8 +20,13 @@ from runwell.messages import (
     SystemMessage,
     ToolMessage,
     ToolMessageChunk,
+    add_messages,
+    convert_to_openai_messages,
+    trim_messages,
+    validate_history,
 )
 from runwell.messages.message import with_id
+from runwell.messages.record import from_record, to_record
 
 
 def test_a_message_is_built_from_its_content_in_three_ways():
@@ -148,7 +155,20 @@ each_kind = pytest.mark.parametrize(
     ],
     ids=["human", "ai", "tool", "chat", "ai chunk", "tool chunk"],
 )
-each_dict = pytest.mark.parametrize("field", ["additional_kwargs", "response_metadata"])
+DICTS = ("additional_kwargs", "response_metadata")
+each_dict = pytest.mark.parametrize("field", DICTS)
+
+
+def asizeof(value):
+    """Bytes of a value and all that is in it."""
+    seen, todo, total = set(), [value], 0
+    while todo:
+        each = todo.pop()
+        if id(each) not in seen and not isinstance(each, type):
+            seen.add(id(each))
+            total += sys.getsizeof(each)
+            todo += gc.get_referents(each)
+    return total
 
 
 @each_kind
@@ -180,6 +200,19 @@ def test_a_message_whose_dicts_were_looked_at_is_equal_to_one_whose_were_not(mak
     given = {"k": 1}
     assert getattr(make(**{field: given}), field) is given
     assert getattr(copy.copy(looked_at), field) is getattr(looked_at, field) or "Chunk" in looked_at.type
+
+
+def test_a_history_that_is_stored_counted_trimmed_and_sent_holds_no_dicts_for_it():
+    call = {"name": "f", "args": {}, "id": "1"}
+    history = [HumanMessage("x", id="h"), AIMessage("x", tool_calls=[call]), ToolMessage("x", tool_call_id="1")]
+    before = asizeof(history)
+    kept = [from_record(to_record(message)) for message in add_messages([], history)]
+    assert trim_messages(kept, max_tokens=1_000, token_counter="approximate") == kept
+    assert [message.content_blocks for message in kept] == [message.content_blocks for message in history]
+    assert validate_history(kept) == [] and convert_to_openai_messages(kept) == convert_to_openai_messages(history)
+    assert asizeof(history) == before
+    assert {field: getattr(history[0], field) for field in DICTS} == {"additional_kwargs": {}, "response_metadata": {}}
+    assert asizeof(history) > before  # the dicts that were just made
 
 
 @each_dict

@@ -109,7 +109,7 @@ def whole_content(message: ToolMessage) -> Any:
     """What a tool said, whole, also where the model sees a part: a text or a list of blocks."""
     if CUT not in (message._kwargs or ()):
         return message.content
-    whole = message.additional_kwargs.get(WHOLE, message.artifact)
+    whole = (message._kwargs or {}).get(WHOLE, message.artifact)
     return whole if isinstance(whole, (str, list)) else message.content
 
 

@@ -34,7 +34,7 @@ def as_ordinary_calls(messages: Sequence[BaseMessage], unless_by: str | None = N
     for place, message in enumerate(messages):
         if not isinstance(message, AIMessage) or isinstance(message.content, str):
             continue
-        if unless_by is not None and message.response_metadata.get("model_provider") in (None, unless_by):
+        if unless_by is not None and (message._facts or {}).get("model_provider") in (None, unless_by):
             continue
         known = {call["id"] for call in message.tool_calls}
         calls = [_call_in(block) for block in message.content]

@@ -118,7 +118,7 @@ class Fitting:
                 f"{where}, is a block without a type: {value!r:.200}.", hint='{"type": "text", "text": "..."}'
             )
         if answered:
-            told_by = message.response_metadata.get("model_provider")
+            told_by = (message._facts or {}).get("model_provider")
             if told_by == self.provider:
                 return block
             if inner in _VENDORS or told_by is not None:

@@ -245,7 +245,7 @@ class AutoModeMiddleware(HumanInTheLoopMiddleware):
         if mark is None:
             return False
         reply, _ = last_reply(request.state["messages"])
-        edited = reply is not None and call["id"] in (reply.additional_kwargs.get("edited_calls") or {})
+        edited = reply is not None and call["id"] in ((reply._kwargs or {}).get("edited_calls") or {})
         return edited or mark == _mark(call)
 
     # -- the policy
@@ -335,7 +335,7 @@ def _said(messages: Sequence[BaseMessage]) -> list[str]:
     texts = [
         message.text[:MAX_SAID]
         for message in messages
-        if isinstance(message, HumanMessage) and message.additional_kwargs.get("from") != "runwell"
+        if isinstance(message, HumanMessage) and (message._kwargs or {}).get("from") != "runwell"
     ]
     return texts[-SAID:]
 

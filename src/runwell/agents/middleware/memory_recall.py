@@ -188,7 +188,7 @@ class MemoryRecallMiddleware(AgentMiddleware):
             return []
         start = next(at for at, each in enumerate(messages) if each is question)
         said = [each for each in messages[start:] if isinstance(each, (HumanMessage, AIMessage)) and each.text]
-        plain = [type(each)(each.text) for each in said if each.additional_kwargs.get("from") != "runwell"]
+        plain = [type(each)(each.text) for each in said if (each._kwargs or {}).get("from") != "runwell"]
         prompt = [SystemMessage(EXTRACT), HumanMessage(get_buffer_string(plain, format="xml"))]
         assert self._notes is not None
         return list((await Call(self._notes, prompt))["notes"])
@@ -197,6 +197,6 @@ class MemoryRecallMiddleware(AgentMiddleware):
 def _question(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """The newest message of a person, not of the program in their place."""
     for message in reversed(messages):
-        if isinstance(message, HumanMessage) and message.additional_kwargs.get("from") != "runwell":
+        if isinstance(message, HumanMessage) and (message._kwargs or {}).get("from") != "runwell":
             return message
     return None

@@ -174,7 +174,7 @@ class SummarizationMiddleware(AgentMiddleware):
         """What is dropped, and the messages with a summary in its place; None if that is not to be."""
         cut = self._cut(request)
         older, tail = request.messages[:cut], request.messages[cut:]
-        fresh = [message for message in older if "summary_of" not in message.additional_kwargs]
+        fresh = [message for message in older if "summary_of" not in (message._kwargs or ())]
         if not fresh:
             return None
         stuck = not forced and len(fresh) < len(older) and self._reached(request, tail)

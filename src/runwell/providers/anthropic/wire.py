@@ -116,7 +116,7 @@ def _tool_result(message: Any, index: int) -> dict[str, Any]:
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}
     if message.status == "error":
         result["is_error"] = True
-    cached = message.additional_kwargs.get("cache_control")
+    cached = (message._kwargs or {}).get("cache_control")
     if cached:
         result["cache_control"] = cached
     return result

@@ -116,7 +116,7 @@ def _tool_result(message: Any, write: BlockWriter) -> Wire:
     }
     if message.status == "error":
         result["status"] = "error"
-    mark = message.additional_kwargs.get("cache_control")
+    mark = (message._kwargs or {}).get("cache_control")
     return [{"toolResult": result}, *([cache_point(mark)] if mark else points[-1:])]
 
 
@@ -125,8 +125,8 @@ def _assistant(message: Any, write: BlockWriter) -> Wire:
     content = message.content
     calls = {call["id"]: call for call in getattr(message, "tool_calls", ())}
     broken = [call for call in getattr(message, "invalid_tool_calls", ()) if call["id"]]
-    own = message.response_metadata.get("model_provider") in (None, "bedrock_converse")
-    notes = message.additional_kwargs.get("annotations")
+    own = (message._facts or {}).get("model_provider") in (None, "bedrock_converse")
+    notes = (message._kwargs or {}).get("annotations")
     blocks: Wire = []
     for block in [content] if isinstance(content, str) else content:
         if isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use"):

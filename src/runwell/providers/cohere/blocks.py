@@ -76,7 +76,7 @@ def message_of_answer(message: Any) -> dict[str, Any]:
         calls.append((call["id"], call["name"] or "unknown", args))
     extra = message.additional_kwargs
     plan_apart = bool(calls) and "tool_plan" not in extra
-    own = message.response_metadata.get("model_provider") in (None, "cohere")
+    own = (message._facts or {}).get("model_provider") in (None, "cohere")
     plan: list[str] = []
     parts: list[dict[str, Any]] = []
     citations: list[dict[str, Any]] = []

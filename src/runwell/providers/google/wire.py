@@ -127,7 +127,7 @@ def _answer(message: Any, index: int, names: dict[str, str], newer: bool) -> lis
     """The parts of an answer. What its `tool_calls` say goes: a call changed or dropped there is so on the wire."""
     content = message.content
     blocks = [content] if isinstance(content, str) else readable_by("google", content)
-    signatures = message.response_metadata.get(SIGNATURES)
+    signatures = (message._facts or {}).get(SIGNATURES)
     if not isinstance(signatures, Mapping):
         signatures = {}
     parts: list[Part] = []

@@ -59,11 +59,11 @@ def _sent(message: Any, index: int) -> dict[str, Any]:
 def _assistant(message: Any) -> dict[str, Any]:
     content = message.content
     if not isinstance(content, str):
-        own = message.response_metadata.get("model_provider") in (None, "mistralai")
+        own = (message._facts or {}).get("model_provider") in (None, "mistralai")
         parts = [part for part in (_answer_part(block, own) for block in content) if part is not None]
         content = parts or ""
     sent: dict[str, Any] = {"role": "assistant", "content": content}
-    if message.additional_kwargs.get("prefix"):
+    if (message._kwargs or {}).get("prefix"):
         sent["prefix"] = True
     written = calls_as_written(message) if hasattr(message, "tool_calls") else ()
     calls = [_call(call["id"], call["name"] or "unknown", _arguments(call["args"])) for call in written]

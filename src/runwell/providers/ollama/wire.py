@@ -69,7 +69,7 @@ def messages_to_wire(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 def _add_calls(sent: dict[str, Any], message: Any, names: dict[str, str]) -> None:
-    thought = message.additional_kwargs.get("reasoning_content") or _thoughts(message)
+    thought = (message._kwargs or {}).get("reasoning_content") or _thoughts(message)
     if thought:
         sent["thinking"] = thought
     calls = [
@@ -89,7 +89,7 @@ def _add_calls(sent: dict[str, Any], message: Any, names: dict[str, str]) -> Non
 
 def _thoughts(message: Any) -> str:
     """Those in blocks, of models that an Ollama server ran."""
-    if isinstance(message.content, str) or message.response_metadata.get("model_provider") not in (None, "ollama"):
+    if isinstance(message.content, str) or (message._facts or {}).get("model_provider") not in (None, "ollama"):
         return ""
     blocks: list[Any] = list(standard_blocks(message.content))
     return "".join(b.get("reasoning") or "" for b in blocks if b["type"] == "reasoning" and not b.get("extras"))

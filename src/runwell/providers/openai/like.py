@@ -86,7 +86,7 @@ class OpenAILike(ChatOpenAI):
         turn = max((place for place, each in enumerate(messages) if isinstance(each, HumanMessage)), default=-1)
         said = [(place, each) for place, each in enumerate(messages) if _is_answer(each)]
         for (place, message), answer in zip(said, answers, strict=True):
-            if message.response_metadata.get("model_provider", self.provider) != self.provider:
+            if (message._facts or {}).get("model_provider", self.provider) != self.provider:
                 continue
             if self.wants_thoughts == "always" or (place > turn and answer.get("tool_calls")):
                 self._add_thought(message.additional_kwargs, answer)

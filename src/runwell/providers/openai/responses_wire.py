@@ -52,7 +52,7 @@ def messages_to_input(messages: Sequence[BaseMessage], provider: str = "", store
         elif role == "assistant":
             wire += _answer(message, provider, stored)
         else:
-            if role == "system" and message.additional_kwargs.get("openai_role") == "developer":
+            if role == "system" and (message._kwargs or {}).get("openai_role") == "developer":
                 role = "developer"
             said, items = _apart(message.content)
             if said or not items:
@@ -129,7 +129,7 @@ def _result(message: Any, wire: list[Item]) -> Item:
     call_id = message.tool_call_id
     call = next((item["type"] for item in reversed(wire) if item.get("call_id") == call_id), "function_call")
     kind = _RESULTS.get(call, "function_call_output")
-    said = message.additional_kwargs.get("responses_output") or {}
+    said = (message._kwargs or {}).get("responses_output") or {}
     item: Item = {"type": kind, "call_id": call_id, "output": _said(message.content), **said}
     if kind == "computer_call_output" and isinstance(item["output"], list):
         pictures = [part for part in item["output"] if part["type"] == "input_image"]
@@ -145,12 +145,12 @@ def _answer(message: Any, provider: str, stored: bool) -> list[Item]:
     whole = {call["id"]: call for call in getattr(message, "tool_calls", ())}
     broken = {call["id"]: call for call in getattr(message, "invalid_tool_calls", ()) if call["id"]}
     items: list[Item] = []
-    refusal = message.additional_kwargs.get("refusal")
+    refusal = (message._kwargs or {}).get("refusal")
     if isinstance(content, str):
         if content or not (whole or broken or refusal):
             items.append({"role": "assistant", "content": content})
     else:
-        said_by = message.response_metadata.get("model_provider")
+        said_by = (message._facts or {}).get("model_provider")
         mine = said_by is None or not provider or said_by == provider
         blocks: list[Any] = [
             {"type": "text", "text": each} if isinstance(each, str) else each for each in readable_by("openai", content)
