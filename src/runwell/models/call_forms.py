@@ -28,21 +28,32 @@ _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 def with_fitting_calls(messages: list[BaseMessage], forms: Forms) -> list[BaseMessage]:
     """The messages with names and ids that fit; the same list where all do. That it was done is recorded (B9)."""
     names, ids = forms
-    odd: set[str] = set()
+    if names is None and ids is None:
+        return messages
+    named: set[Any] = set()  # few names are called again and again: each is looked at once
+    known: set[Any] = set()
     for message in messages:
-        if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
-            for call in (*message.tool_calls, *message.invalid_tool_calls):
-                name, known = call["name"], call["id"]
-                if names is not None and name is not None and names.fullmatch(name) is None:
-                    odd.add(name)
-                if ids is not None and known is not None and ids.fullmatch(known) is None:
-                    odd.add(known)
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                named.add(call["name"])
+                known.add(call["id"])
+            for broken in message.invalid_tool_calls:
+                named.add(broken["name"])
+                known.add(broken["id"])
+    odd = _unlike(names, named) | _unlike(ids, known)
     if not odd:
         return messages
     if watched():
         record_decision("B9", "written otherwise", f"names or ids of calls: {sorted(odd)!r:.200}", "code")
     form = _Form(names, ids, odd)
     return [form.fitted(message) for message in messages]
+
+
+def _unlike(form: Pattern[str] | None, texts: set[Any]) -> set[str]:
+    if form is None:
+        return set()
+    fits = form.fullmatch
+    return {text for text in texts if text is not None and fits(text) is None}
 
 
 class _Form:

@@ -49,8 +49,8 @@ PASSED = (
 _SERVERS_OWN = frozenset(("video_url", "audio_url", "image_embeds"))
 """Parts that servers like OpenAI's take beyond the format."""
 
-_IDS = re.compile(r"[\s\S]{1,40}")
-_RESPONSES_IDS = re.compile(r"[\s\S]{1,64}")
+_IDS = re.compile(r".{1,40}", re.DOTALL)
+_RESPONSES_IDS = re.compile(r".{1,64}", re.DOTALL)
 _IN_NAMES = re.compile(r"[\s<|\\/>]+")
 """What the name of whoever speaks must not hold."""
 
