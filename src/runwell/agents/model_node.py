@@ -65,7 +65,7 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
     @flow
     @coroutine  # to `yield` the model's call: `await` would keep a generator for it, and the call, while it waits
     def model(task: Task) -> Generator[Any, Any, Any]:
-        turn = _begun(setup, task, (yield Now()) if task.runtime.budget.timed else None)
+        turn = _begun(setup, task, (yield Now()) if task.budget.timed else None)
         if type(turn) is not _Turn:
             return turn
         system = setup.system
@@ -92,7 +92,7 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
 
 def _begun(setup: Setup, task: Task, now: float | None) -> Any:
     """A turn of the model, or what stands in its stead: a limit is reached."""
-    meter: Meter = task.runtime.budget
+    meter: Meter = task.budget
     values = task.values
     ledger = values.get("ledger") or NOTHING
     history = values.get("messages") or []
@@ -192,6 +192,7 @@ def _request(
     turn: _Turn, task: Task, messages: list[BaseMessage], tools: list[Any], system: SystemMessage | None
 ) -> ModelRequest:
     setup = turn.setup
+    runtime: Any = task.runtime if setup.wraps or setup.guards else None  # nobody else is shown it
     return ModelRequest(
         model=setup.model,
         messages=messages,
@@ -199,7 +200,7 @@ def _request(
         tools=tools,
         response_format=setup.response_format,
         state=task.values,
-        runtime=task.runtime,
+        runtime=runtime,
     )
 
 

@@ -65,19 +65,33 @@ Begin = Callable[["Run", PlannedTask, bool], Coroutine[Any, Any, list[Write]]]
 
 class Task(TaskScope):
     """A task of a step, as a node written as engine code is given it: `values` (not to be changed), a `Send`'s `arg`,
-    the runtime."""
+    the runtime, which is made when it is first asked for. `budget` is what calls of models in it count for."""
 
     values: dict[str, Any]
+    budget: Any = None
+    _runtime: Runtime[Any] | None = None
 
-    def __init__(self, run: Run, planned: PlannedTask, runtime: Runtime[Any], can_pause: bool) -> None:
+    def __init__(self, run: Run, planned: PlannedTask, can_pause: bool) -> None:
         # all that a `TaskScope` has, here or in its run: one is made for every task
         self.task_id = planned.id
         self.node = planned.node
-        self.runtime = runtime
         self.run = run
         self.can_pause = can_pause
         self.sent = planned.sent
         self.arg = planned.arg
+        self.head = run.head
+        self.step = run.step + 1
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        made = self._runtime
+        if made is None:
+            made = self._runtime = self.run.runtime_of(self)
+        return made
+
+    @runtime.setter
+    def runtime(self, made: Runtime[Any]) -> None:
+        self._runtime = made
 
     @property
     def place(self) -> tuple[str | None, str]:  # type: ignore[override]
@@ -304,7 +318,7 @@ class Run(Keeping, Routing):
     async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
         node = self.graph.nodes_and_start[planned.node]
-        scope = self._scope(planned, node)
+        scope = self._scope(planned)
         CURRENT_TASK.set(scope)
         observed: Observed | None = None
         try:
@@ -341,30 +355,35 @@ class Run(Keeping, Routing):
 
     def _count(self, scope: Task, writes: list[Write]) -> None:
         """Add to a task's writes what it used of a budget, which is saved with them."""
-        budget = scope.runtime.budget
+        budget = scope.budget
         if budget is not self.base.budget and (used := budget.used):
             self.applied = None  # worked out without what comes now
             writes.append((SPENT if self.graph.counts else USED, used))
 
-    def _scope(self, planned: PlannedTask, node: Node) -> Task:
-        runtime, saved = self.base, self.saver is not None
-        spends = runtime.budget
-        if node.own_runtime or saved or spends is not None:
-            runtime = runtime.at(
-                ExecutionInfo(
-                    self.thread_id, self.head, self.ns, planned.id, planned.node, self.step + 1, 1,
-                    self.token or self.run_id,
-                )
-            )  # fmt: skip
-            if spends is not None and (saved or self.nested):  # what it uses is then told with its result
-                runtime.budget = spends.part()
-        scope = Task(self, planned, runtime, saved and self.can_pause)
+    def _scope(self, planned: PlannedTask) -> Task:
+        saved, spends = self.saver is not None, self.base.budget
+        scope = Task(self, planned, saved and self.can_pause)
+        if spends is not None:  # what it uses is told with its result, where that is kept
+            scope.budget = spends.part() if saved or self.nested else spends
         if self._records and (record := self._records.get(planned.id)) is not None:
             scope.answers = list(record.answers)
             scope.records = dict(record.records)
             if spends is not None and USED in record.records:
-                runtime.budget = spends.part(record.records[USED][0])
+                scope.budget = spends.part(record.records[USED][0])
         return scope
+
+    def runtime_of(self, scope: Task) -> Runtime[Any]:
+        """What a task knows of the run; one that none of its node's code asks for has the run's own."""
+        base = self.base
+        if self.saver is None and scope.budget is None and not self.graph.nodes_and_start[scope.node].own_runtime:
+            return base
+        runtime = base.at(
+            ExecutionInfo(
+                self.thread_id, scope.head, self.ns, scope.task_id, scope.node, scope.step, 1, self.token or self.run_id
+            )
+        )
+        runtime.budget = scope.budget
+        return runtime
 
     async def _keep_done(self, scope: Task, writes: list[Write]) -> None:
         kept = _tracked(self.graph, writes)

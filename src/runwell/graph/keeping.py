@@ -26,8 +26,8 @@ class Keeping(RunState):
     async def keep(self, scope: TaskScope, record: TaskRecord) -> None:
         """Keep how a task stands beside its checkpoint."""
         if not record.done:
-            budget = scope.runtime.budget
-            if budget is not None and scope.runtime is not self.base and (budget.used or USED in scope.records):
+            budget = scope.budget
+            if budget is not None and budget is not self.base.budget and (budget.used or USED in scope.records):
                 scope.records[USED] = budget.split()
             record.answers = list(scope.answers)
             record.records = {key: kept for key, kept in scope.records.items() if key != EDITED}

@@ -201,6 +201,11 @@ class TaskScope:
         self.can_pause = can_pause
         self.in_process = in_process
 
+    @property
+    def budget(self) -> Any:
+        """What the code's calls of models count for: its runtime's budget."""
+        return self.runtime.budget
+
 
 CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=None)
 """The graph task that the running code belongs to, or None outside a graph."""
@@ -209,4 +214,4 @@ CURRENT_TASK: ContextVar[TaskScope | None] = ContextVar("runwell_task", default=
 def spending() -> Spending | None:
     """What the running code's calls of models count for, or None outside an agent."""
     scope = CURRENT_TASK.get()
-    return None if scope is None else scope.runtime.budget
+    return None if scope is None else scope.budget
