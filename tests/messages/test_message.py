@@ -3,7 +3,9 @@
 import copy
 import dataclasses
 import gc
+import os
 import pickle
+import subprocess
 import sys
 import threading
 
@@ -264,6 +266,30 @@ def test_a_users_own_classes_keep_their_fields_and_dicts():
     for again in (copy.copy(marked), pickle.loads(pickle.dumps(marked)), with_id(marked, "i")):
         assert again.mark == 1 and again.response_metadata == {"k": 1}
     assert Marked("x") == Marked("x") != AIMessage("x")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_reads_messages_while_a_thread_of_its_parent_was_reading_one():
+    program = """
+import os, sys, threading
+from runwell.messages import AIMessageChunk, HumanMessage
+
+sys.setswitchinterval(1e-6)
+
+def read():
+    while True:
+        HumanMessage("x").additional_kwargs
+
+threading.Thread(target=read, daemon=True).start()
+for _ in range(60):
+    child = os.fork()
+    if not child:
+        HumanMessage("x").additional_kwargs, AIMessageChunk("x").response_metadata
+        os._exit(0)
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=30)
 
 
 def test_repr_shows_what_was_said_and_no_defaults():

@@ -251,6 +251,8 @@ class BaseMessage:
 
 
 _making = RLock()  # not a plain lock: a signal's handler may come in between and read a message too
+if hasattr(os, "register_at_fork"):  # a forked child may have it as another thread of the parent held it
+    os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _made_late(name: str, slot: str, doc: str) -> None:
