@@ -20,7 +20,7 @@ from runwell.persistence import InMemoryStore, SqliteCache
 from runwell.prompts import ChatPromptTemplate
 from runwell.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from runwell.testing import FakeChatModel, FakeEmbeddings, FakeListLLM
-from runwell.tools import BaseTool
+from runwell.tools import BaseTool, StructuredTool
 
 asked: list[str] = []
 
@@ -300,3 +300,38 @@ def test_a_mixin_counts_as_its_user() -> None:
 
     ask(Model(["a"]), "ainvoke", "hi")
     assert asked == ["mixin"]
+
+
+def down(n: int) -> int:
+    return n and 1 + deepest[0].invoke({"n": n - 1})
+
+
+async def adown(n: int) -> int:
+    return n and 1 + await deepest[0].ainvoke({"n": n - 1})
+
+
+deepest: list[Any] = []
+
+
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("functions", [{"func": down}, {"coroutine": adown}, {"func": down, "coroutine": adown}])
+def test_what_a_function_asks_anew_is_asked_through_the_written_method_again(
+    method: str, functions: dict[str, Any], driver: Any
+) -> None:
+    tool = overriding(StructuredTool, method).from_function(name="down", description="Counts down.", **functions)
+    deepest[:] = [tool]
+    assert driver.invoke(tool, {"n": 2}) == 2
+    assert asked == [method] * 3
+
+
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+def test_a_lambda_asks_itself_through_the_written_method(method: str, driver: Any) -> None:
+    for function in (lambda n: n and 1 + deepest[0].invoke(n - 1), lambda n: n and _one_more(n)):
+        asked.clear()
+        deepest[:] = [overriding(RunnableLambda, method)(function)]
+        assert driver.invoke(deepest[0], 2) == 2
+        assert asked == [method] * 3
+
+
+async def _one_more(n: int) -> int:
+    return 1 + await deepest[0].ainvoke(n - 1)

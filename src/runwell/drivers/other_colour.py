@@ -13,7 +13,15 @@ from typing import Any
 
 from runwell.effects import Callee
 
-__all__ = ["Makers", "answer_in_both", "beneath", "stands_for_both", "writes"]
+__all__ = [
+    "Makers",
+    "answer_in_both",
+    "beneath",
+    "go_back_inside",
+    "leave_inside",
+    "stands_for_both",
+    "writes",
+]
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -23,7 +31,9 @@ Maker = Callable[[str, Asked, Callable[..., Any]], Callable[..., Any]]
 Makers = tuple[Maker, Maker]
 """Of a coloured method, and of a plain one: each from the name of what it asks, from that, and from what is beneath."""
 
-_INSIDE: ContextVar[frozenset[tuple[int, str]]] = ContextVar("runwell_other_colour", default=frozenset())
+Inside = frozenset[tuple[int, str]]
+_NOBODY: Inside = frozenset()
+_INSIDE: ContextVar[Inside] = ContextVar("runwell_other_colour", default=_NOBODY)
 """Whose written methods are asked in the other colour right now. What they ask in that colour themselves is beneath."""
 
 
@@ -75,6 +85,21 @@ def writes(cls: type, name: str, root: type) -> bool:
     """Whether it, or a class between it and `root`, writes the method."""
     method = getattr(cls, name)
     return getattr(method, "_beneath", method) is not getattr(root, name)
+
+
+def leave_inside() -> Inside:
+    """A user's function begins, that of a tool, say. It may ask anything anew, also what it is called by: that is none
+    of what the written methods around it ask themselves. Gives what `go_back_inside` takes at its end."""
+    inside = _INSIDE.get()
+    if inside:
+        _INSIDE.set(_NOBODY)
+    return inside
+
+
+def go_back_inside(inside: Inside) -> None:
+    """The function has ended."""
+    if inside:
+        _INSIDE.set(inside)
 
 
 def _place(cls: type, name: str, root: type | None) -> int:

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from runwell.drivers.closing import aclose
 from runwell.drivers.colour import RETOLD, callee, told_apart
+from runwell.drivers.other_colour import go_back_inside, leave_inside
 from runwell.effects import Callee
 from runwell.errors import InvalidInput
 from runwell.observe.context import CURRENT
@@ -68,7 +69,7 @@ class RunnableLambda(Runnable[Input, Output]):
             run = open_run("chain", self, input, config)
             if run is not None:
                 return run.call(self._call, input, kwargs)  # type: ignore[no-any-return]
-        if self._direct and not kwargs:
+        if self._direct and not kwargs and type(self) is RunnableLambda:
             try:
                 output = self._callee.sync(input)  # type: ignore[misc]
             except RETOLD as error:
@@ -85,7 +86,12 @@ class RunnableLambda(Runnable[Input, Output]):
             kwargs = {**supplies(self._asks), **kwargs}
         from runwell.drivers.sync import call_sync
 
-        return self._resolved(call_sync(self._callee, given, **kwargs), given)
+        inside = leave_inside()
+        try:
+            output = call_sync(self._callee, given, **kwargs)
+        finally:
+            go_back_inside(inside)
+        return self._resolved(output, given)
 
     def _resolved(self, output: Any, given: Any) -> Any:
         """What the function gave, or what the runnable that it gave makes of the same input."""
@@ -115,15 +121,20 @@ class RunnableLambda(Runnable[Input, Output]):
         asks = self._aasks if aio is not None else self._asks
         if asks:
             kwargs = {**supplies(asks), **kwargs}
-        if aio is not None:
-            try:
+        inside = leave_inside()
+        try:
+            if aio is not None:
                 output = await aio(given, **kwargs)
-            except (*RETOLD, RuntimeError) as error:
-                raise told_apart(error)  # noqa: B904 - it has its cause
-        else:
-            from runwell.drivers.aio import call_async
+            else:
+                from runwell.drivers.aio import call_async
 
-            output = await call_async(self._callee, given, **kwargs)
+                output = await call_async(self._callee, given, **kwargs)
+        except (*RETOLD, RuntimeError) as error:
+            if aio is None:
+                raise
+            raise told_apart(error)  # noqa: B904 - it has its cause
+        finally:
+            go_back_inside(inside)
         if not isinstance(output, Runnable):
             return output
         other = self._other(output)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from runwell.drivers.colour import is_async
-from runwell.drivers.other_colour import writes
+from runwell.drivers.other_colour import go_back_inside, leave_inside, writes
 from runwell.effects import Call, Callee, flow
 from runwell.errors import InvalidInput, ToolArgumentsError, ToolDefinitionError, ToolError, UsageError, nearest
 from runwell.messages.message import ToolMessage
@@ -398,6 +398,7 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         return await self._ainvoke(args, call, injected, config)
 
     def _invoke(self, args: Any, call: Mapping[str, Any] | None, injected: Any, config: Any) -> Any:
+        inside = leave_inside()
         try:
             prepared = self.prepare(
                 args, injected, config=config, tool_call_id=None if call is None else call.get("id")
@@ -414,8 +415,11 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
             return self._plain(result) if call is None else self.finish(result, call)
         except ToolError as error:
             return self._failed(error, call)
+        finally:
+            go_back_inside(inside)
 
     async def _ainvoke(self, args: Any, call: Mapping[str, Any] | None, injected: Any, config: Any) -> Any:
+        inside = leave_inside()
         try:
             prepared = self.prepare(
                 args, injected, config=config, tool_call_id=None if call is None else call.get("id")
@@ -432,6 +436,8 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
             return self._plain(result) if call is None else self.finish(result, call)
         except ToolError as error:
             return self._failed(error, call)
+        finally:
+            go_back_inside(inside)
 
     @flow
     async def _flow(self, prepared: dict[str, Any]) -> Any:
