@@ -8,39 +8,60 @@ call and its result.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from re import Pattern
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runwell.messages.message import AIMessage, BaseMessage, ToolMessage
 from runwell.observe.run import record_decision, watched
 
-__all__ = ["Forms", "with_fitting_calls"]
+__all__ = ["Forms", "Ids", "with_fitting_calls"]
 
-Forms = tuple[Pattern[str] | None, Pattern[str] | None]
-"""(What a name must match, what an id must.) None: anything."""
+
+class Ids(NamedTuple):
+    """What ids must be: of characters that `chars` matches any number of (None: of any), and no longer than this."""
+
+    chars: Pattern[str] | None
+    longest: int = sys.maxsize
+
+    def odd(self, texts: Collection[str]) -> set[str]:
+        """Those that are not so. A long history has hundreds, and mostly none: looked at together, then each alone."""
+        if "" in texts or max(map(len, texts)) > self.longest or not self._takes("".join(texts)):
+            return {text for text in texts if not text or len(text) > self.longest or not self._takes(text)}
+        return set()
+
+    def _takes(self, text: str) -> bool:
+        return self.chars is None or self.chars.fullmatch(text) is not None
+
+
+Forms = tuple[Pattern[str] | None, Ids | None]
+"""(What a name must match, what ids must be.) None: anything."""
 
 _CALLS: Final = frozenset({"tool_call", "invalid_tool_call", "tool_use"})
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
-def with_fitting_calls(messages: list[BaseMessage], forms: Forms) -> list[BaseMessage]:
-    """The messages with names and ids that fit; the same list where all do. That it was done is recorded (B9)."""
+def with_fitting_calls(messages: list[BaseMessage], callers: Sequence[AIMessage], forms: Forms) -> list[BaseMessage]:
+    """The messages with names and ids that fit; the same list where all do. `callers`: those of them with calls. That
+    it was done is recorded (B9)."""
     names, ids = forms
-    if names is None and ids is None:
+    if not callers or (names is None and ids is None):
         return messages
     named: set[Any] = set()  # few names are called again and again: each is looked at once
     known: set[Any] = set()
-    for message in messages:
-        if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                named.add(call["name"])
-                known.add(call["id"])
-            for broken in message.invalid_tool_calls:
-                named.add(broken["name"])
-                known.add(broken["id"])
-    odd = _unlike(names, named) | _unlike(ids, known)
+    for message in callers:
+        for call in message.tool_calls:
+            named.add(call["name"])
+            known.add(call["id"])
+        for broken in message.invalid_tool_calls:
+            named.add(broken["name"])
+            known.add(broken["id"])
+    named.discard(None)
+    known.discard(None)
+    odd = set() if names is None else {name for name in named if names.fullmatch(name) is None}
+    odd |= ids.odd(known) if ids is not None and known else set()
     if not odd:
         return messages
     if watched():
@@ -49,17 +70,10 @@ def with_fitting_calls(messages: list[BaseMessage], forms: Forms) -> list[BaseMe
     return [form.fitted(message) for message in messages]
 
 
-def _unlike(form: Pattern[str] | None, texts: set[Any]) -> set[str]:
-    if form is None:
-        return set()
-    fits = form.fullmatch
-    return {text for text in texts if text is not None and fits(text) is None}
-
-
 class _Form:
     __slots__ = ("_ids", "_names", "_odd")
 
-    def __init__(self, names: Pattern[str] | None, ids: Pattern[str] | None, odd: set[str]) -> None:
+    def __init__(self, names: Pattern[str] | None, ids: Ids | None, odd: set[str]) -> None:
         self._names, self._ids, self._odd = names, ids, odd
 
     def fitted(self, message: BaseMessage) -> BaseMessage:
@@ -95,6 +109,6 @@ class _Form:
         return fitting if self._names.fullmatch(fitting) else f"_{fitting[:63]}"
 
     def _id(self, given: str | None) -> Any:
-        if given is None or self._ids is None or self._ids.fullmatch(given):
+        if given is None or self._ids is None or not self._ids.odd([given]):
             return given
         return f"call_{sha256(given.encode()).hexdigest()[:32]}"

@@ -50,6 +50,7 @@ def check_outgoing(
     functions: bool = False,
     pairs: bool = True,
     blanks: bool = False,
+    callers: list[AIMessage] | None = None,
 ) -> bool:
     """Raises InvalidHistory or InvalidInput, naming the message, for what no provider would take: calls without
     results, results without calls, one id for two calls (if `pairs`); arguments of calls that are no JSON; instructions
@@ -57,9 +58,10 @@ def check_outgoing(
     that are larger than `largest` bytes, not base64, or of no kind; text that is no Unicode.
 
     Returns whether all of them are plain texts that say something: then nothing has to be fitted. Answers and results
-    may say nothing, unless `blanks` have to be fitted there too.
+    may say nothing, unless `blanks` have to be fitted there too. Messages with calls are put into `callers`.
     """
     called, plain = False, True
+    note = callers.append if callers is not None else _nobody
     message: Any
     for place, message in enumerate(messages):
         # Plain text and calls of plain arguments, as nearly all of a long history, need no further look. Each class has
@@ -70,8 +72,12 @@ def check_outgoing(
             if type(text) is str and text.isascii() and not (blanks and text.isspace()):
                 if not message.tool_calls and not message.invalid_tool_calls:
                     continue
-                called = True
-                if all(map(_has_plain_args, message.tool_calls)):
+                for call in message.tool_calls:
+                    if not _has_plain_args(call):
+                        break
+                else:
+                    called = True
+                    note(message)
                     continue
         elif exactly is ToolMessage:
             text = message.content
@@ -95,6 +101,7 @@ def check_outgoing(
         if isinstance(message, AIMessage):
             if message.tool_calls or message.invalid_tool_calls:
                 called = True
+                note(message)
                 for call in message.tool_calls:
                     try:
                         _check_args(call["args"], place, message, call["name"])
@@ -126,6 +133,10 @@ def check_outgoing(
     if pairs and called:
         require_valid_history(messages)
     return plain
+
+
+def _nobody(message: AIMessage) -> None:
+    """For whoever does not ask which messages have calls."""
 
 
 def _check_text(text: str, place: int, message: BaseMessage) -> None:

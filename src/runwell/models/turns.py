@@ -29,6 +29,16 @@ def begun_by_a_person(turns: list[Turn], turn: Turn) -> list[Turn]:
 def with_answers(turns: list[Turn]) -> list[Turn]:
     """With `NO_ANSWER` where an answer says nothing and calls nothing, and between a tool's result and what a user
     says."""
+    before = ""
+    for turn in turns:
+        role = turn["role"]
+        if before == "tool" and role == "user":
+            break
+        if role == "assistant" and not turn["content"] and not turn.get("tool_calls"):
+            break
+        before = role
+    else:
+        return turns
     found: list[Turn] = []
     before = ""
     for turn in turns:
@@ -46,6 +56,14 @@ def with_answers(turns: list[Turn]) -> list[Turn]:
 
 def with_joined_answers(turns: list[Turn]) -> list[Turn]:
     """With answers in a row as one, parts behind parts."""
+    before = ""
+    for turn in turns:
+        role = turn["role"]
+        if role == before == "model":
+            break
+        before = role
+    else:
+        return turns
     found: list[Turn] = []
     for turn in turns:
         if found and turn["role"] == "model" == found[-1]["role"]:

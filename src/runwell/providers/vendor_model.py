@@ -26,7 +26,7 @@ from runwell.errors import (
 )
 from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.blanks import without_blanks
-from runwell.models.call_forms import Forms, with_fitting_calls
+from runwell.models.call_forms import Forms, Ids, with_fitting_calls
 from runwell.models.chat_model import HARMLESS, BaseChatModel
 from runwell.models.described_calls import as_ordinary_calls
 from runwell.models.idle import IdleWatch
@@ -124,8 +124,8 @@ class VendorModel(BaseChatModel):
     passes_blocks: ClassVar[bool] = True
     """Whether blocks that the program marks as the vendor's (`non_standard`) are sent as they are."""
     call_names: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-    call_ids: ClassVar[Pattern[str] | None] = None
-    """What names and ids of calls in a history must match; None: anything."""
+    call_ids: ClassVar[Ids | None] = None
+    """What names of calls in a history must match, and their ids be; None: anything."""
     refuses_blanks: ClassVar[bool] = False
     """Whether the API refuses a text that is nothing but blanks wherever it stands."""
     # What it declares it can do: the table in docs/providers.md, and what is refused when binding.
@@ -301,15 +301,17 @@ class VendorModel(BaseChatModel):
             pairs=self._has_whole_history(kwargs),
             blanks=self.refuses_blanks,
         )
+        callers: list[AIMessage] = []
         try:
-            plain = look(messages)
+            plain = look(messages, callers=callers)
         except InvalidHistory:  # a result may answer a call in another vendor's form
             told = as_ordinary_calls(messages)
             if told is None:
                 raise
             messages = told
-            plain = look(messages)
-        messages = with_fitting_calls(messages, self._call_forms(kwargs))
+            callers.clear()
+            plain = look(messages, callers=callers)
+        messages = with_fitting_calls(messages, callers, self._call_forms(kwargs))
         if not plain:
             messages = self._fitted(messages, kwargs)
         return self._request(messages, stop, kwargs, stream)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from runwell.drivers.closing import aclose
 from runwell.errors import InvalidConfig, UnsupportedByProvider
 from runwell.messages.message import BaseMessage
+from runwell.models.call_forms import Ids
 from runwell.models.media_places import NONE, Places
 from runwell.models.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from runwell.models.profile import profile_of
@@ -109,7 +110,7 @@ class ChatAnthropic(StainlessModel):
     refuses_blanks: ClassVar[bool] = True
     media_places: ClassVar[Places] = {"system": NONE, "ai": NONE, "human": frozenset(media), "tool": frozenset(media)}
     call_names: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-    call_ids: ClassVar[Pattern[str] | None] = re.compile(r"[a-zA-Z0-9_-]+")
+    call_ids: ClassVar[Ids | None] = Ids(re.compile(r"[a-zA-Z0-9_-]*"))
     system_in_middle: ClassVar[str] = "in place after a user's turn where the model takes it, else at the top (B9)"
 
     sdk: ClassVar[str] = "anthropic"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from runwell.messages.message import BaseMessage
-from runwell.models.call_forms import Forms
+from runwell.models.call_forms import Forms, Ids
 from runwell.models.foreign import OPENAI_ITEMS
 from runwell.models.media_kinds import Sources, only_kinds, texts_alone
 from runwell.models.media_places import NONE, with_media_named
@@ -49,10 +48,8 @@ PASSED = (
 _SERVERS_OWN = frozenset(("video_url", "audio_url", "image_embeds"))
 """Parts that servers like OpenAI's take beyond the format."""
 
-_IDS = re.compile(r".{1,40}", re.DOTALL)
-_RESPONSES_IDS = re.compile(r".{1,64}", re.DOTALL)
-_IN_NAMES = re.compile(r"[\s<|\\/>]+")
-"""What the name of whoever speaks must not hold."""
+_IDS = Ids(None, longest=40)
+_RESPONSES_IDS = Ids(None, longest=64)
 
 _APART = SENT_APART | {"tools", "tool_choice", "parallel_tool_calls"}
 
@@ -203,11 +200,7 @@ class ChatOpenAI(OpenAIAccount):
 
     def _wire(self, messages: list[BaseMessage]) -> list[dict[str, Any]]:
         """The messages as the server takes them."""
-        wire = messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
-        for each in wire:
-            if "name" in each:
-                each["name"] = _IN_NAMES.sub("_", each["name"])
-        return wire
+        return messages_to_wire(messages, strictly=self._is_strict, readable=not self._is_strict)
 
     def _add_tools(self, body: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
         tools = kwargs.get("tools")

@@ -6,6 +6,7 @@ kept in `additional_kwargs` and sent back to it with the message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,9 @@ _NOT_SENT = frozenset(
 _TAKEN = frozenset({"refusal", "audio", "function_call"})
 """What the format itself has beside a text and calls."""
 
+
+_IN_NAMES = re.compile(r"[\s<|\\/>]+")
+"""What the name of whoever speaks must not hold."""
 
 # -- to the wire
 
@@ -106,7 +110,7 @@ def _said(message: BaseMessage, role: str) -> dict[str, Any]:
     if role == "system" and (message._kwargs or {}).get("openai_role") == "developer":
         wire["role"] = "developer"
     if message.name is not None:
-        wire["name"] = message.name
+        wire["name"] = _IN_NAMES.sub("_", message.name)
     return wire
 
 
@@ -130,7 +134,7 @@ def _assistant(message: Any, strictly: bool, readable: bool) -> dict[str, Any]:
     if not wire["content"] and (calls or message.invalid_tool_calls or "refusal" in extra or "function_call" in extra):
         wire["content"] = None
     if message.name is not None:
-        wire["name"] = message.name
+        wire["name"] = _IN_NAMES.sub("_", message.name)
     return wire
 
 
