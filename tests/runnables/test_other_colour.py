@@ -335,3 +335,77 @@ def test_a_lambda_asks_itself_through_the_written_method(method: str, driver: An
 
 async def _one_more(n: int) -> int:
     return 1 + await deepest[0].ainvoke(n - 1)
+
+
+class StreamsByItsPlainStream(FakeChatModel):
+    async def astream(self, *args: Any, **kwargs: Any) -> Any:
+        asked.append("astream")
+        for chunk in self.stream(*args, **kwargs):
+            yield chunk
+
+
+class StreamsByItsColouredStream(FakeChatModel):
+    def stream(self, *args: Any, **kwargs: Any) -> Any:
+        async def read() -> list[Any]:
+            return [chunk async for chunk in self.astream(*args, **kwargs)]
+
+        asked.append("stream")
+        yield from asyncio.run(read())
+
+
+class StreamsInsideByItsPlainStream(FakeChatModel):
+    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        asked.append("_astream")
+        for chunk in self._stream(messages, stop, None, **kwargs):
+            yield chunk
+
+
+@pytest.mark.parametrize("model", [StreamsByItsPlainStream, StreamsByItsColouredStream, StreamsInsideByItsPlainStream])
+def test_a_stream_may_be_made_of_the_other_colour_of_the_same_object(model: Any) -> None:
+    assert [chunk.text for chunk in model(["a b"]).stream("hi")] == ["a", " b", ""]
+    assert len(asked) == 1
+
+    async def read() -> list[str]:
+        return [chunk.text async for chunk in model(["a b"]).astream("hi")]
+
+    assert asyncio.run(read()) == ["a", " b", ""]
+    assert len(asked) == 2
+
+
+class AnswersByItsPlainForm(FakeChatModel):
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> Any:
+        asked.append("ainvoke")
+        return AIMessage("own: " + self.invoke(*args, **kwargs).text)
+
+
+class AnswersByItsColouredForm(FakeChatModel):
+    def invoke(self, *args: Any, **kwargs: Any) -> Any:
+        asked.append("invoke")
+        return AIMessage("own: " + asyncio.run(self.ainvoke(*args, **kwargs)).text)
+
+
+class Further(AnswersByItsPlainForm):
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> Any:
+        return await super().ainvoke(*args, **kwargs)
+
+
+@pytest.mark.parametrize("model", [AnswersByItsPlainForm, AnswersByItsColouredForm, Further])
+def test_a_written_method_that_asks_the_other_colour_of_the_same_object_runs_once(model: Any, driver: Any) -> None:
+    assert driver.invoke(model(["a"]), "hi").text == "own: a"
+    assert len(asked) == 1
+
+
+class Around(AnswersByItsPlainForm):
+    def __init__(self, inner: Any) -> None:
+        super().__init__(["not asked"])
+        self.__dict__["inner"] = inner
+
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> Any:
+        asked.append("around")
+        return self.inner.invoke(*args, **kwargs)
+
+
+def test_another_object_of_the_class_is_asked_through_its_written_method(driver: Any) -> None:
+    made = Around(Around(AnswersByItsPlainForm(["a"])))
+    assert driver.invoke(made, "hi").text == "own: a"
+    assert asked == ["around", "around", "ainvoke"]

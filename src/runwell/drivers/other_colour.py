@@ -6,9 +6,12 @@ is to be asked through that one by callers of both.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
+from inspect import unwrap
+from types import FrameType
 from typing import Any
 
 from runwell.effects import Callee
@@ -16,6 +19,7 @@ from runwell.effects import Callee
 __all__ = [
     "Makers",
     "answer_in_both",
+    "asks_itself",
     "beneath",
     "go_back_inside",
     "leave_inside",
@@ -30,6 +34,8 @@ Asked = Callable[[Any], Any]
 Maker = Callable[[str, Asked, Callable[..., Any]], Callable[..., Any]]
 Makers = tuple[Maker, Maker]
 """Of a coloured method, and of a plain one: each from the name of what it asks, from that, and from what is beneath."""
+
+_BETWEEN = (_PACKAGE, "asyncio")
 
 Inside = frozenset[tuple[int, str]]
 _NOBODY: Inside = frozenset()
@@ -102,6 +108,25 @@ def go_back_inside(inside: Inside) -> None:
         _INSIDE.set(inside)
 
 
+def asks_itself(thing: Any, written: str) -> bool:
+    """Whether a method that is made here is called by the body of the written one, of the same object: then it is the
+    one beneath that is meant. Our own code in between does not count, nor does an `asyncio.run`."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    at = frame.f_code
+    for cls in type(thing).__mro__:
+        if written in vars(cls):
+            code = getattr(unwrap(vars(cls)[written]), "__code__", None)
+            if code is None or not code.co_argcount or code.co_filename != at.co_filename:
+                continue
+            if at is code or at.co_qualname.startswith(f"{code.co_qualname}.<locals>."):
+                return frame.f_locals.get(code.co_varnames[0]) is thing
+    return False
+
+
 def _place(cls: type, name: str, root: type | None) -> int:
     """Which of its classes writes the method."""
     for at, base in enumerate(cls.__mro__):
@@ -134,7 +159,7 @@ def _asking(written: str, function: Callable[..., Any]) -> Asked:
 def _by_coloured(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = (id(self), written)
-        if inside in _INSIDE.get():
+        if inside in _INSIDE.get() or asks_itself(self, written):
             return original(self, *args, **kwargs)
         from runwell.drivers.sync import call_sync
 
@@ -150,7 +175,7 @@ def _by_coloured(written: str, asked: Asked, original: Callable[..., Any]) -> Ca
 def _by_plain(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Any]:
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = (id(self), written)
-        if inside in _INSIDE.get():
+        if inside in _INSIDE.get() or asks_itself(self, written):
             return await original(self, *args, **kwargs)
         from runwell.drivers.aio import call_async
 

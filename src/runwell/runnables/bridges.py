@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runwell.drivers.closing import aclose
+from runwell.drivers.other_colour import asks_itself
 
 if TYPE_CHECKING:
     from runwell.drivers.other_colour import Asked, Makers
@@ -175,6 +176,9 @@ async def aclosing_each(iterators: list[AsyncIterator[Any]]) -> None:
 
 def _astream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
     def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        if asks_itself(self, written):
+            return original(self, *args, **kwargs)  # type: ignore[no-any-return]
+
         def start() -> Iterator[Any]:
             return asked(self)(*args, **kwargs)  # type: ignore[no-any-return]
 
@@ -185,6 +189,8 @@ def _astream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Cal
 
 def _stream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        if asks_itself(self, written):
+            return original(self, *args, **kwargs)  # type: ignore[no-any-return]
         from runwell.drivers.streams import iterate_sync
 
         return iterate_sync(asked(self)(*args, **kwargs))
@@ -194,6 +200,8 @@ def _stream_by(written: str, asked: Asked, original: Callable[..., Any]) -> Call
 
 def _atransform_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
     def atransform(self: Any, input: AsyncIterator[Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        if asks_itself(self, written):
+            return original(self, input, *args, **kwargs)  # type: ignore[no-any-return]
         return through_thread(lambda source: asked(self)(source, *args, **kwargs), input)
 
     return atransform
@@ -201,6 +209,8 @@ def _atransform_by(written: str, asked: Asked, original: Callable[..., Any]) -> 
 
 def _transform_by(written: str, asked: Asked, original: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def transform(self: Any, input: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
+        if asks_itself(self, written):
+            return original(self, input, *args, **kwargs)  # type: ignore[no-any-return]
         return through_loop(lambda source: asked(self)(source, *args, **kwargs), input)
 
     return transform
