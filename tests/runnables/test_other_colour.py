@@ -409,3 +409,22 @@ def test_another_object_of_the_class_is_asked_through_its_written_method(driver:
     made = Around(Around(AnswersByItsPlainForm(["a"])))
     assert driver.invoke(made, "hi").text == "own: a"
     assert asked == ["around", "around", "ainvoke"]
+
+
+class QueriesByItsPlainForm(FakeEmbeddings):
+    async def aembed_query(self, text: str) -> list[float]:
+        asked.append("aembed_query")
+        return self.embed_query(text)
+
+
+class QueriesByItsColouredForm(FakeEmbeddings):
+    def embed_query(self, text: str) -> list[float]:
+        asked.append("embed_query")
+        return asyncio.run(self.aembed_query(text))
+
+
+@pytest.mark.parametrize("embeddings", [QueriesByItsPlainForm, QueriesByItsColouredForm])
+def test_a_query_may_be_embedded_by_the_other_colour_of_the_same_object(embeddings: Any) -> None:
+    assert len(embeddings(size=3).embed_query("a")) == 3
+    assert len(asyncio.run(embeddings(size=3).aembed_query("a"))) == 3
+    assert len(asked) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runwell.drivers.other_colour import answer_in_both, beneath, writes
+from runwell.drivers.other_colour import answer_in_both, asks_itself, beneath, writes
 from runwell.errors import UsageError
 
 __all__ = ["Embeddings"]
@@ -44,7 +44,7 @@ class Embeddings:
 
     def embed_query(self, text: str) -> Vector:
         """The vector to search with."""
-        if writes(type(self), "aembed_query", Embeddings):
+        if writes(type(self), "aembed_query", Embeddings) and not asks_itself(self, "aembed_query"):
             from runwell.drivers.sync import call_sync
             from runwell.effects import Callee
 
@@ -53,7 +53,7 @@ class Embeddings:
 
     async def aembed_query(self, text: str) -> Vector:
         """The vector to search with. A plain implementation runs in a worker thread."""
-        if writes(type(self), "embed_query", Embeddings):
+        if writes(type(self), "embed_query", Embeddings) and not asks_itself(self, "embed_query"):
             from runwell.drivers.aio import in_worker
 
             return await in_worker(beneath(self, "embed_query"), text)
