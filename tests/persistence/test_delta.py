@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runwell.messages import HumanMessage, add_messages
+from runwell.messages import AIMessage, HumanMessage, add_messages
 from runwell.persistence.checkpoints.delta import (
     ROW,
     SLACK,
@@ -221,6 +221,26 @@ def test_a_history_that_grew_and_was_then_changed_in_place_is_compared() -> None
     new = add_messages(old, told("d"))
     new[1] = other = HumanMessage("changed")
     assert difference(old, new) == Splice(1, 2, [other, new[2], new[3]])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda history: list.reverse(history),
+        lambda history: list.sort(history, key=lambda message: message.text, reverse=True),
+        lambda history: list.__setitem__(history, 1, AIMessage("other", id="b")),
+        lambda history: list.insert(history, 0, HumanMessage("first", id="z")),
+        lambda history: list.pop(history, 1),
+    ],
+    ids=["reverse", "sort", "setitem", "insert", "pop"],
+)
+def test_a_history_that_grew_and_was_then_changed_behind_its_back_is_compared(change: Any) -> None:
+    old = add_messages([], [HumanMessage("a", id="a"), AIMessage("b", id="b"), HumanMessage("c", id="c")])
+    new = add_messages(old, [AIMessage("d", id="d")])
+    change(new)
+    found = difference(old, new)
+    assert found is not None
+    assert apply(list(old), found) == list(new)
 
 
 def test_of_two_that_grew_from_one_history_each_stores_its_own() -> None:

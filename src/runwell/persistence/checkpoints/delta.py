@@ -82,8 +82,8 @@ def difference(old: Any, new: Any) -> Change | None:
     """
     if old is new:
         return None if type(new) in _FIXED else Replace(new)
-    if type(new) is MessageList and new.left is old and old:
-        start = len(old)
+    if type(new) is MessageList and new.left is old and old and new[: len(old)] == old:
+        start = len(old)  # compared all the same, as fast as C does: `list.sort(history)` tells the history nothing
         return Splice(start, 0, list(new[start:])) if start < len(new) else None
     if type(old) in _LISTS and type(new) in _LISTS:
         start = _alike(old, new)
