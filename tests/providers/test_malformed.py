@@ -129,6 +129,25 @@ def test_a_limit_of_none_is_said_as_the_server_says_it() -> None:
             ChatOpenAI(model="m", api_key="k", base_url=wire.base_url, max_tokens=-1)
 
 
+ROUND: dict[str, Any] = {}
+ROUND["itself"] = [ROUND]
+
+
+def test_what_is_secret_beside_the_key_is_not_shown(vendor: Vendor) -> None:
+    """Headers that are bound, and a password in the address."""
+    bound = vendor.model.bind(extra_headers={"x": "sk-hidden"}, max_tokens=5)
+    assert "hidden" not in repr(bound)
+    assert "extra_headers='**********', max_tokens=5" in repr(bound)
+    address = "http://me:sk-hidden@127.0.0.1:1"
+    model = type(vendor.model)(model="m", base_url=address, api_key="none", max_retries=0)
+    assert "hidden" not in repr(model)
+    assert "me:**********@127.0.0.1:1" in repr(model)
+    with pytest.raises(ModelError) as caught:
+        model.invoke("Hi")
+    assert "hidden" not in str(caught.value)
+    assert model.base_url.startswith(address)
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -141,6 +160,8 @@ def test_a_limit_of_none_is_said_as_the_server_says_it() -> None:
         ({"model_kwargs": {"a": [{"b": float("nan")}]}}, r"model_kwargs\['a'\] holds nan, which JSON cannot say"),
         ({"extra_body": [1]}, r"extra_body is a dict; got \[1\]"),
         ({"extra_body": {"a": float("inf")}}, r"extra_body\['a'\] holds inf, which JSON cannot say"),
+        ({"extra_body": {"a": ROUND}}, r"extra_body\['a'\] is nested too deeply"),
+        ({"model_kwargs": {"a": ROUND}}, r"model_kwargs\['a'\] is nested too deeply"),
         ({"base_url": 5}, "base_url is a text"),
         ({"api_key": 5}, "is a text.*got one of type int"),
         ({"api_key": "sk-hidden\nhidden"}, r"the API key has '\\n' at place 9, which no header carries"),

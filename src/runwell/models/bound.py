@@ -10,6 +10,7 @@ from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.answer import AnswerParser
 from runwell.models.tool_choice import tool_choice_for, tool_name
+from runwell.runnables.fields import masked
 from runwell.runnables.runnable import Runnable
 from runwell.schemas.structured import StructuredSchema
 
@@ -33,7 +34,8 @@ class BoundModel(Runnable[Any, AIMessage]):
         bound._check_together(self.kwargs)
 
     def __repr__(self) -> str:
-        return f"{self.bound!r}.bind({', '.join(f'{name}={_shown(value)}' for name, value in self.kwargs.items())})"
+        shown = [f"{name}={_shown(masked(name, value))}" for name, value in self.kwargs.items()]
+        return f"{self.bound!r}.bind({', '.join(shown)})"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("bound", "kwargs", "config"):

@@ -44,7 +44,11 @@ def check_dicts(who: str, settings: Mapping[str, Any]) -> None:
         if not isinstance(value, Mapping):
             raise InvalidInput(f"{who}: {name} is a dict; got {value!r:.100}.")
         for key, held in value.items():
-            if (odd := _no_json(held)) is not None:
+            try:
+                odd = _no_json(held)
+            except RecursionError:  # or it holds itself
+                raise InvalidInput(f"{who}: {name}[{key!r}] is nested too deeply to be written as JSON.") from None
+            if odd is not None:
                 raise InvalidInput(f"{who}: {name}[{key!r}] holds {odd!r}, which JSON cannot say.")
 
 

@@ -40,6 +40,7 @@ from runwell.models.settings import check_settings
 from runwell.providers.clients import Clients
 from runwell.providers.http_library import check_http_clients
 from runwell.providers.sent_apart import check_dicts, check_url, sendable_key
+from runwell.runnables.fields import PASSWORD
 
 __all__ = ["CLIENT", "CONNECT_S", "FIRST_OUTPUT_S", "PROXY", "VendorModel"]
 
@@ -494,7 +495,10 @@ class VendorModel(BaseChatModel):
 
     def _not_to_show(self) -> list[str]:
         """What must be in no error."""
-        return [self.api_key.get_secret_value()] if isinstance(self.api_key, SecretStr) else []
+        address = PASSWORD.search(self.base_url or "")
+        word = address and address[2]
+        key = self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None
+        return [secret for secret in (key, word) if secret]
 
     def _broken_off(self, reason: str, told: str) -> ModelError:
         """An answer that the provider itself calls failed is none: it may pass."""

@@ -12,14 +12,16 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any, ClassVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, Final, dataclass_transform, get_origin
 
 from runwell.errors import InvalidInput, UsageError, nearest
 
-__all__ = ["KeywordFields"]
+__all__ = ["PASSWORD", "KeywordFields", "masked"]
 
 _REQUIRED: Any = object()
 _SECRET = re.compile(r"key|token|secret|password|headers|credential", re.I)
+PASSWORD: Final = re.compile(r"(\w+://[^/@:\s]*:)([^/@\s]*)@")
+"""An address up to the end of the password in it."""
 _NO_SECRET = re.compile(r"max_\w*tokens|\w+_tokens")
 
 
@@ -126,8 +128,7 @@ class KeywordFields:
                 default = default.make()
             if value is default or (value.__class__ is default.__class__ and value == default):
                 continue
-            secret = _SECRET.search(name) and not _NO_SECRET.fullmatch(name)
-            yield name, _Masked() if secret and value is not None else value
+            yield name, masked(name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._shown())})"
@@ -175,6 +176,14 @@ class _Factory:
 
     def __init__(self, make: Any) -> None:
         self.make = make
+
+
+def masked(name: str, value: Any) -> Any:
+    """An argument's value as it may be shown: of a key, a token, headers that it is there; an address without its
+    password."""
+    if value is not None and _SECRET.search(name) and not _NO_SECRET.fullmatch(name):
+        return _Masked()
+    return PASSWORD.sub(r"\1**********@", value) if type(value) is str and "@" in value else value
 
 
 class _Masked:
