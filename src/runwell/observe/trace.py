@@ -8,8 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from pydantic_core import SchemaSerializer, core_schema
 
@@ -138,16 +139,18 @@ _MODELS = frozenset(("chat_model", "llm"))
 
 
 @lru_cache(maxsize=256)  # the classes of messages are few
-def _fields_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
-    """The fields of a message of a class whose dump is these, and where to read them; None for any other class."""
+def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
+    """The fields of a message of a class whose dump is these, and what reads them; None for any other class."""
     dump = getattr(kind, "model_dump", None)
     if getattr(dump, "__module__", "") != "runwell.messages.message":
         return None
-    return tuple((name, _MADE_LATE.get(name, name)) for name in ("type", *kind._fields))
+    names = ("type", *kind._fields)
+    return names, attrgetter(*(_MADE_LATE.get(name, name) for name in names))
 
 
 _MADE_LATE = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
 """Fields of messages that are made when they are first read: looking is not to make them."""
+_NOTHING: dict[str, Any] = {}
 
 
 class _Told:
@@ -203,16 +206,17 @@ class _Written:
             return value if made is None else made
         if kind is list:
             return self._items(value)
-        fields = _fields_of(cast("Any", kind))
+        fields = _fields_of(kind)  # type: ignore[arg-type]
         if fields is not None:
-            if value.id is not None:
-                self._know(value.id, value)
-            shown = {
-                name: getattr(value, place) for name, place in fields
-            }  # its content, calls and facts are plain data
+            id_ = value.id
+            if id_ is not None and self.known.setdefault(id_, value) is not value:
+                self._know(id_, value)
+            names, read = fields
+            # as many as each other, which is not checked; its content, calls and facts are plain data
+            shown = dict(zip(names, read(value)))  # noqa: B905
             for name in _MADE_LATE:
                 if name in shown and shown[name] is None:
-                    shown[name] = {}
+                    shown[name] = _NOTHING
             artifact = shown.get("artifact")
             if artifact is not None:
                 shown["artifact"] = self.tree(artifact)
@@ -239,6 +243,10 @@ class _Written:
     def _items(self, values: Sequence[Any]) -> Sequence[Any]:
         known, longest = self.known, self.longest
         count, length, new = len(longest), len(values), values
+        if length == 1:  # nearly always what a step gave, written when it was made
+            id_ = getattr(values[0], "id", None)
+            if type(id_) is str and known.get(id_) is values[0]:
+                return [{"again": 1, "to": id_}]
         shown: list[Any] = []
         again, last, all_known = 0, "", True
         # Nearly always a list is the longest one so far and what is new. Equal messages may stand for each other.
