@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -22,6 +22,9 @@ __all__ = ["JsonlTrace", "plain"]
 
 Redact = Callable[[Any], Any]
 """Given a value about to be written (an input, an output, an error's text), gives what is written instead."""
+
+Shown = Callable[[Any], Any]
+"""Gives content the form in which it is written."""
 
 
 class JsonlTrace:
@@ -46,8 +49,8 @@ class JsonlTrace:
         self.path = Path(path)
         self.redact = redact
         self._lock = threading.RLock()
-        self._runs: dict[RunContext, _Told] = {}
-        """What was told of each run under way."""
+        self._runs: dict[RunContext, Shown] = {}
+        """The runs under way, with what gives content its form there."""
         self._heard: deque[Event] = deque()
         """What waits to be written, in order: that is also the order in which messages are first written."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,15 +78,16 @@ class JsonlTrace:
             while heard:
                 event = heard.popleft()
                 kind, run = type(event), event.run
-                told = runs.get(run)
-                if told is None:
-                    told = _Told(run, runs, self.redact)
+                shown = runs.get(run)
+                if shown is None:
+                    above = run.parent
+                    shown = (None if above is None else runs.get(above)) or self._shown()
                     if kind is RunStarted:
-                        runs[run] = told
+                        runs[run] = shown
                 elif kind is RunEnded or kind is RunFailed:
                     del runs[run]
                 try:
-                    line = _LINES[kind](event, told)
+                    line = _LINES[kind](event, shown)
                     try:
                         lines.append(_to_json(line, fallback=plain))
                     except ValueError:
@@ -95,6 +99,12 @@ class JsonlTrace:
                 self._file.write(b"\n".join(lines))
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
+
+    def _shown(self) -> Shown:
+        """What gives content its form in a run and those inside it: it knows the messages that were written there."""
+        tree, redact = _Written().tree, self.redact
+        # a function of a user's is given a tree of its own, of nothing but what JSON has
+        return tree if redact is None else lambda value: redact(json.loads(_json(tree(value))))
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -151,27 +161,6 @@ def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, .
 _MADE_LATE = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
 """Fields of messages that are made when they are first read: looking is not to make them."""
 _NOTHING: dict[str, Any] = {}
-
-
-class _Told:
-    """What every line about a run says, and what gives content its form: it knows the messages that were written in
-    the run and the runs around it."""
-
-    __slots__ = ("id", "parent", "shown")
-
-    def __init__(self, run: RunContext, runs: Mapping[RunContext, _Told], redact: Redact | None) -> None:
-        self.shown: Callable[[Any], Any]
-        self.id = run.id_text
-        above = run.parent
-        around = runs.get(above) if above is not None else None
-        if around is not None:
-            self.parent: str | None = around.id
-            self.shown = around.shown
-        else:
-            self.parent = None if above is None else above.id_text
-            tree = _Written().tree
-            # a function of a user's is given a tree of its own, of nothing but what JSON has
-            self.shown = tree if redact is None else lambda value: redact(json.loads(_json(tree(value))))
 
 
 class _Written:
@@ -283,32 +272,33 @@ class _Written:
 Line = dict[str, Any]
 
 
-def _started(event: RunStarted, told: _Told) -> Line:
+def _started(event: RunStarted, shown: Shown) -> Line:
     run = event.run
+    above = run.parent
     line = {
         "event": "start",
         "time": event.time,
-        "run_id": told.id,
-        "parent_id": told.parent,
+        "run_id": run._text or run.id_text,
+        "parent_id": None if above is None else above._text or above.id_text,
         "name": run.name,
         "kind": run.kind,
-        "inputs": told.shown(event.inputs),
+        "inputs": shown(event.inputs),
     }
     if run.tags:
         line["tags"] = run.tags
     if run.metadata:
-        line["metadata"] = told.shown(run.metadata)
+        line["metadata"] = shown(run.metadata)
     return line
 
 
-def _ended(event: RunEnded, told: _Told) -> Line:
+def _ended(event: RunEnded, shown: Shown) -> Line:
     run, outputs = event.run, event.outputs
-    kind = run.kind
+    kind, above = run.kind, run.parent
     line = {
         "event": "end",
         "time": event.time,
-        "run_id": told.id,
-        "parent_id": told.parent,
+        "run_id": run._text or run.id_text,
+        "parent_id": None if above is None else above._text or above.id_text,
         "name": run.name,
         "kind": kind,
         "seconds": _seconds(event),
@@ -318,23 +308,24 @@ def _ended(event: RunEnded, told: _Told) -> Line:
         usage = getattr(outputs, "usage_metadata", None)
         if usage:
             line["usage"] = usage
-    line["outputs"] = told.shown(outputs)
+    line["outputs"] = shown(outputs)
     return line
 
 
-def _decision(event: Decision, told: _Told) -> Line:
+def _decision(event: Decision, shown: Shown) -> Line:
     run = event.run
+    above = run.parent
     return {
         "event": "decision",
         "time": event.time,
-        "run_id": told.id,
-        "parent_id": told.parent,
+        "run_id": run._text or run.id_text,
+        "parent_id": None if above is None else above._text or above.id_text,
         "name": run.name,
         "kind": run.kind,
         "seat": event.seat,
         "holder": event.holder,
-        "outcome": told.shown(event.outcome),
-        "reason": told.shown(event.reason),
+        "outcome": shown(event.outcome),
+        "reason": shown(event.reason),
     }
 
 
@@ -343,31 +334,32 @@ def _seconds(event: Event) -> float:
     return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
 
 
-def _rare(event: Event, kind: str, told: _Told) -> Line:
+def _rare(event: Event, kind: str) -> Line:
     """How the lines begin that most runs do not have."""
     run = event.run
-    about = {"run_id": told.id, "parent_id": told.parent, "name": run.name, "kind": run.kind}
+    above = None if run.parent is None else run.parent.id_text
+    about = {"run_id": run.id_text, "parent_id": above, "name": run.name, "kind": run.kind}
     return {"event": kind, "time": event.time, **about}
 
 
-def _failed(event: RunFailed, told: _Told) -> Line:
-    line = _rare(event, "error", told)
+def _failed(event: RunFailed, shown: Shown) -> Line:
+    line = _rare(event, "error")
     line["seconds"] = _seconds(event)
     line["error_type"] = type(event.error).__name__
-    line["error"] = told.shown(str(event.error))
+    line["error"] = shown(str(event.error))
     return line
 
 
-def _retried(event: Retried, told: _Told) -> Line:
-    error = told.shown(str(event.error))
-    return {**_rare(event, "retry", told), "attempt": event.attempt, "wait": event.wait, "error": error}
+def _retried(event: Retried, shown: Shown) -> Line:
+    error = shown(str(event.error))
+    return {**_rare(event, "retry"), "attempt": event.attempt, "wait": event.wait, "error": error}
 
 
-def _custom(event: Custom, told: _Told) -> Line:
-    return {**_rare(event, "custom", told), "custom": event.name, "data": told.shown(event.data)}
+def _custom(event: Custom, shown: Shown) -> Line:
+    return {**_rare(event, "custom"), "custom": event.name, "data": shown(event.data)}
 
 
-_LINES: dict[type, Callable[[Any, _Told], Line]] = {
+_LINES: dict[type, Callable[[Any, Shown], Line]] = {
     Custom: _custom,
     Decision: _decision,
     Retried: _retried,
