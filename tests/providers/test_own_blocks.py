@@ -139,6 +139,7 @@ def test_b9_what_another_vendors_blocks_say_is_said(vendor: Vendor) -> None:
     assert ("document_url" in body.replace("[document_url:", "")) == (vendor.name == "mistralai")
     told = [each for each in vendor.watch.told if "turns in an order" not in each]  # that is Mistral's, and no block's
     assert len(told) == (1 if vendor.name in ("anthropic", "mistralai", "bedrock_converse") else 2)
+    assert len(vendor.watch.told) - len(told) == (1 if vendor.name == "mistralai" else 0)
 
 
 def test_b9_what_only_a_model_says_is_left_out_of_what_people_say(vendor: Vendor) -> None:
