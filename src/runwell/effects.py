@@ -23,6 +23,7 @@ __all__ = [
     "Later",
     "Now",
     "Outcome",
+    "RunTask",
     "RunTasks",
     "Sleep",
     "flow",
@@ -138,6 +139,20 @@ class CallHook(Effect[T]):
         self.hook = hook
         self.request = request
         self.inner = inner
+
+
+class RunTask(Effect[T]):
+    """Run one flow, `begin(arg)`, under a copy of the context and as a task of its own: gives what it gives, and raises
+    what it raises.
+
+    Who asks may ask with the same object again, with another `arg`: an object for a run and not for each of its steps.
+    """
+
+    __slots__ = ("arg", "begin")
+
+    def __init__(self, begin: Callable[[Any], Flow[T]], arg: Any = None) -> None:
+        self.begin = begin
+        self.arg = arg
 
 
 class RunTasks(Effect[list[Outcome[T]]]):

@@ -11,18 +11,32 @@ import anyio
 import pytest
 
 from runwell.drivers import callee, run_async
-from runwell.effects import Call, Outcome, RunTasks
+from runwell.effects import Call, Outcome, RunTask, RunTasks
 
 WORD: ContextVar[str] = ContextVar("word", default="none")
 
 
-def lone(function, *args):
-    """A flow that runs user code as its only task."""
+@pytest.fixture(params=["one", "of several"], autouse=True)
+def asked(request, monkeypatch):
+    """How engine code asks for it: by the effect of one task, or by that of several, of which there is one."""
+    monkeypatch.setitem(ASKED, "as", request.param)
 
-    async def call():
+
+ASKED = {"as": ""}
+
+
+def lone(function, *args):
+    """A flow that runs user code as its only task, and gives the outcome."""
+
+    async def call(_=None):
         return await Call(callee(function), *args)
 
     async def flow():
+        if ASKED["as"] == "one":
+            try:
+                return Outcome(await RunTask(call))
+            except (Exception, asyncio.CancelledError) as error:
+                return Outcome(error=error)
         (outcome,) = await RunTasks([call])
         return outcome
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runwell.drivers import callee, cheap, run_async, run_sync
-from runwell.effects import Call, CallHook, Emit, RunTasks, Sleep
+from runwell.effects import Call, CallHook, Emit, RunTask, RunTasks, Sleep
 from runwell.errors import ParentCommand, Signal
 from runwell.testing.effects import EnumeratingDriver
 
@@ -93,6 +93,7 @@ def deeper(programs: Any) -> Any:
             st.one_of(st.none(), st.sampled_from(["value", "parent"])),
             programs,
         ),
+        st.tuples(st.just("task"), programs),
         st.tuples(st.just("try"), programs),
         st.tuples(st.just("finally"), programs, st.integers(0, 9)),
         st.tuples(st.just("limited"), st.sampled_from(COLOURS), st.booleans()),
@@ -129,6 +130,8 @@ async def play(program: Any, request: Any = None) -> Any:
             return [
                 ["outcome", told(outcome.error) if outcome.error is not None else outcome.value] for outcome in outcomes
             ]
+        case ("task", inner):
+            return await RunTask(lambda given: play(inner, given), request)
         case ("hook", colour, times, then, inner):
             return await CallHook(hook(colour, times, then), request, lambda given: play(inner, given))
         case ("try", inner):

@@ -26,7 +26,7 @@ from runwell.drivers.outlast import outlast
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, given
 from runwell.drivers.threads import spawn
-from runwell.effects import Call, Callee, CallHook, Emit, Flow, Later, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Later, Now, Outcome, RunTask, RunTasks, Sleep
 from runwell.errors import RunCancelled
 
 __all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async", "running"]
@@ -216,10 +216,13 @@ class AsyncDriver(Hosted):
     def _emit(self, effect: Emit) -> Any:
         return None if self.emit is None else given(self.emit(effect.item))
 
+    def _run_task(self, effect: RunTask[Any]) -> Any:
+        return run_lone(self, effect.begin(effect.arg))
+
     def _run_tasks(self, effect: RunTasks[Any]) -> Any:
         if len(effect.tasks) == 1:
             begin, effect.tasks = effect.tasks[0], ()  # the effect stays while it waits
-            return run_lone(self, begin())
+            return run_lone(self, begin(), listed=True)
         drive = self.drive
         return afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
@@ -239,6 +242,7 @@ AsyncDriver.table = {
     CallHook: AsyncDriver._hook,
     Emit: AsyncDriver._emit,
     Now: AsyncDriver._now,
+    RunTask: AsyncDriver._run_task,
     RunTasks: AsyncDriver._run_tasks,
     Sleep: AsyncDriver._sleep,
 }

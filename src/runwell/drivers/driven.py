@@ -105,15 +105,17 @@ class Driven(Generator[Any, Any, T]):
 
 
 class HandedOver:
-    """The end of a lone task that waits, as who began it awaits it: gives its outcome, alone in a list.
+    """The end of a lone task that waits, as who began it awaits it: gives what it gives or raises what it raised; if
+    `listed` gives its outcome, alone in a list.
 
     Cancelling who awaits it cancels it, and waits for its clean-up.
     """
 
-    __slots__ = ("cancels", "ended")
+    __slots__ = ("cancels", "ended", "listed")
 
-    def __init__(self, task: asyncio.Task[Outcome[Any]], cancels: int) -> None:
+    def __init__(self, task: asyncio.Task[Outcome[Any]], cancels: int, listed: bool) -> None:
         self.ended: Any = task.__await__()
+        self.listed = listed
         self.cancels = cancels
         """How often who awaits it had been cancelled before."""
 
@@ -131,7 +133,8 @@ class HandedOver:
         here = asyncio.current_task()
         assert here is not None
         if here.cancelling() <= self.cancels:
-            raise StopIteration([passed(outcome)])
+            outcome = passed(outcome)
+            raise StopIteration([outcome] if self.listed else outcome.unwrap())
         self.ended = cancelled()
         return self.ended.send(None)
 

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from types import CodeType, CoroutineType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from runwell.drivers.colour import told_apart
 from runwell.drivers.driven import Driven, HandedOver, cancelled, passed
 from runwell.effects import Flow, Outcome
 
 __all__ = ["Host", "Hosted", "run_lone"]
-
-T = TypeVar("T")
 
 NAME = "runwell"
 """Of the tasks that go on with nodes, tools and models: one for all, since each name of its own takes memory."""
@@ -32,10 +30,12 @@ NAME = "runwell"
 class Hosted:
     """A driver that keeps hosts standing by: several, since code in place may itself run code in place."""
 
-    __slots__ = ("idle",)
+    __slots__ = ("idle", "loop")
 
     def __init__(self) -> None:
         self.idle: list[Host] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where they stand by. asyncio asks the system for the process's number each time that it is asked for it."""
 
     def close(self) -> None:
         """End those that stand by."""
@@ -118,43 +118,51 @@ class Host(Driven[Any]):
         raise StopIteration(outcome)
 
 
-def run_lone(driver: Hosted, flow: Flow[T]) -> list[Outcome[T]] | HandedOver | Coroutine[Any, Any, Any]:
-    """Run engine code as a task of its own, under a copy of the context: gives its outcome, alone in a list, or if it
-    waits what to await for that."""
-    loop = asyncio.get_running_loop()
+def run_lone(driver: Hosted, flow: Flow[Any], *, listed: bool = False) -> Any:
+    """Run engine code as a task of its own, under a copy of the context: gives what it gives and raises what it raises,
+    or if `listed` gives its outcome, alone in a list; if it waits, what to await for that."""
+    loop = driver.loop
+    if loop is None:
+        loop = driver.loop = asyncio.get_running_loop()
     here: Any = asyncio.current_task(loop)
     cancels = here.cancelling()
-    host = driver.idle.pop() if driver.idle else Host(driver, loop)
-    task, fresh = host.task, host.context is not None
-    if not fresh:
+    fresh = not driver.idle
+    if fresh:
+        host = Host(driver, loop)
+    else:
+        host = driver.idle.pop()  # type: ignore[union-attr]
         host.context = copy_context()
+    task = host.task
     host.flow = flow
-    outcome: Outcome[T] | None = None
+    failed: BaseException | None = None
     _leave_task(loop, here)
     _enter_task(loop, task)
     try:
-        host.begun(Driven.send(host, None))
+        host.begun(host.context.run(host.go, flow.send, None))  # type: ignore[union-attr]
     except StopIteration as stop:
-        outcome = Outcome(stop.value)
+        value = stop.value
     except BaseException as error:
-        outcome = Outcome(error=told_apart(error))
-    finally:
-        _leave_task(loop, task)
-        _enter_task(loop, here)
-    if outcome is None:
+        failed = told_apart(error)
+    else:
         if fresh:
             host.context = None  # it is that of the task
         host.wake()
         host.task = None  # which is not to be kept alive by itself
-        return HandedOver(task, cancels)
+        return HandedOver(task, cancels, listed)
+    finally:
+        _leave_task(loop, task)
+        _enter_task(loop, here)
     host.flow = host.context = None
-    if host.over or task.done() or task.cancelling():
+    if host.over or task.cancelling():
         host.wake()  # it cancelled its own task and did not wait: that takes effect as it ends
-        outcome = Outcome(error=asyncio.CancelledError())
+        failed = asyncio.CancelledError()
     elif driver.idle is None:
         driver.idle = [host]
     else:
         driver.idle.append(host)
     if here.cancelling() > cancels:
         return cancelled()
-    return [outcome if outcome.error is None else passed(outcome)]
+    if failed is None:
+        return [Outcome(value)] if listed else value
+    outcome: Outcome[Any] = passed(Outcome(error=failed))
+    return [outcome] if listed else outcome.unwrap()

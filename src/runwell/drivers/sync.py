@@ -17,7 +17,7 @@ from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth,
 from runwell.drivers.carried import carry_back
 from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
 from runwell.drivers.threads import fan_out, spawn
-from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTask, RunTasks, Sleep
 from runwell.errors import EngineBug, RunCancelled, StreamClosed
 
 if TYPE_CHECKING:
@@ -233,6 +233,9 @@ class SyncDriver:
         drive = self.drive
         return fan_out(tasks, effect.limit, stop_on_error=effect.stop_on_error, call=lambda task: drive(task()))
 
+    def _run_task(self, effect: RunTask[T]) -> T:
+        return copy_context().run(self.drive, effect.begin(effect.arg))
+
     def _one(self, task: Callable[[], Flow[Any]]) -> Outcome[Any]:
         try:
             return Outcome(self.drive(task()))
@@ -253,6 +256,7 @@ SyncDriver._table = {
     CallHook: SyncDriver._hook,
     Emit: SyncDriver._emit,
     Now: SyncDriver._now,
+    RunTask: SyncDriver._run_task,
     RunTasks: SyncDriver._run_tasks,
     Sleep: SyncDriver._sleep,
 }

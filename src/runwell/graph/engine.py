@@ -12,7 +12,7 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.colour import is_coroutine
-from runwell.effects import Call, Callee, Emit, Outcome, RunTasks
+from runwell.effects import Call, Callee, Emit, Outcome, RunTask, RunTasks
 from runwell.errors import (
     GraphDrained,
     GraphInterrupt,
@@ -59,8 +59,8 @@ NO_QUESTIONS: list[Interrupt] = []
 """Of a step that has ended."""
 
 
-Begin = Callable[["Run", PlannedTask, bool], Coroutine[Any, Any, list[Write]]]
-"""How a task is run: in which run, and whether alone in its step."""
+Begin = Callable[..., Coroutine[Any, Any, list[Write]]]
+"""How a planned task is run; with False if it is not alone in its step."""
 
 
 class Task(TaskScope):
@@ -124,6 +124,7 @@ class Run(Keeping, Routing):
             held = (yield from self._open(given)) or NOTHING
             del given  # not needed while the run waits
             begin = self._beginning()
+            lone = RunTask(begin)
             watches = self.saver is not None and graph.output_is_state
             straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
             while self.next:
@@ -138,11 +139,13 @@ class Run(Keeping, Routing):
                 if watches and (self.watch is None or graph.debug):
                     self.watch = Watch(self.values, contents_of(self) if graph.debug else None, graph.hidden)
                 if len(now) == 1 and not self._records and self.pending is None:  # the usual case, in short
-                    (outcome,) = yield RunTasks((partial(begin, self, now[0], True),))
-                    if outcome.error is None:  # the task that has ended may be one that followed: see `_through`
-                        done = [(now[0].node, outcome.value)]
+                    lone.arg = now[0]
+                    try:
+                        writes = yield lone
+                    except (Exception, Signal) as error:
+                        done, interrupts = yield from self._results(now, now, [Outcome(error=error)], {}, [])
                     else:
-                        done, interrupts = yield from self._results(now, now, [outcome], {}, [])
+                        done = [(now[0].node, writes)]  # that of one that followed, maybe: see `_through`
                 else:
                     done, interrupts = yield from self._step(now, begin)
                 if not done:
@@ -201,8 +204,8 @@ class Run(Keeping, Routing):
     def _beginning(self) -> Begin:
         self.watched = watched()
         if self.graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
-            return Run._through
-        return Run._task if LOOKS_INSIDE.isdisjoint(self.modes) else told
+            return self._through
+        return self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
 
     async def _close(self) -> None:
         """Save what was put off, end what belongs to the run, let the thread go."""
@@ -267,7 +270,7 @@ class Run(Keeping, Routing):
         results: dict[str, list[Write]] = {}
         waiting: list[Interrupt] = []
         todo = tasks if not self._records else self._unfinished_of(tasks, results, waiting)
-        flows: list[Callable[[], Any]] = [partial(begin, self, task, alone) for task in todo]
+        flows: list[Callable[[], Any]] = [partial(begin, task, alone) for task in todo]
         pending: Commit | None = None
         if self.durability == "async" and self.pending is not None:  # the last step is saved while this one runs
             pending, self.pending = self.pending, None
@@ -315,7 +318,7 @@ class Run(Keeping, Routing):
             raise drained
         return [(task.node, results[task.id]) for task in tasks], []
 
-    async def _task(self, planned: PlannedTask, alone: bool) -> list[Write]:
+    async def _task(self, planned: PlannedTask, alone: bool = True) -> list[Write]:
         """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
         node = self.graph.nodes_and_start[planned.node]
         scope = self._scope(planned)
@@ -401,7 +404,7 @@ class Run(Keeping, Routing):
             )
             await self.keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
 
-    async def _through(self, planned: PlannedTask, alone: bool) -> list[Write]:
+    async def _through(self, planned: PlannedTask, alone: bool = True) -> list[Write]:
         """A task, and while it is a quiet one that had nothing to say what follows it, without a round of the engine.
 
         Nothing tells such steps from those that are taken one by one: they count, and a task that fails or pauses is

@@ -23,7 +23,7 @@ LOOKS_INSIDE = frozenset({"tasks", "debug"})
 TELLS_SAVED = frozenset({"checkpoints", "debug"})
 
 
-async def told(run: Run, planned: PlannedTask, alone: bool) -> list[Write]:
+async def told(run: Run, planned: PlannedTask, alone: bool = True) -> list[Write]:
     """Run a task, and stream that it begins and how it ends."""
     state = planned.arg if planned.sent else run.graph.input_of(run, planned.node)
     await _tell(run, "task", {"id": planned.id, "name": planned.node, "input": state})
