@@ -36,6 +36,8 @@ def lone(function, *args):
             try:
                 return Outcome(await RunTask(call))
             except (Exception, asyncio.CancelledError) as error:
+                if asyncio.current_task().cancelling():  # that is the run's, and not the lone task's
+                    raise
                 return Outcome(error=error)
         (outcome,) = await RunTasks([call])
         return outcome
