@@ -8,7 +8,7 @@ under a test driver that looks at every effect. Awaiting anything else is an `En
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
@@ -21,6 +21,7 @@ __all__ = [
     "Emit",
     "Flow",
     "Later",
+    "NOW",
     "Now",
     "Outcome",
     "RunTask",
@@ -196,9 +197,12 @@ class Sleep(Effect[None]):
 
 
 class Now(Effect[float]):
-    """Seconds since the epoch, UTC."""
+    """Seconds since the epoch, UTC. `NOW` is one for all who ask."""
 
     __slots__ = ()
+
+
+NOW: Final = Now()
 
 
 def flow(function: F) -> F:

@@ -60,7 +60,10 @@ def stray_among(reply: AIMessage | None, answers: list[ToolMessage]) -> list[Too
     """Of the newest answers those whose call is gone: a tool of the same turn has cleared the history."""
     if reply is None:
         return answers
-    asked = {call["id"] for call in calls_as_written(reply)}
+    calls = calls_as_written(reply)
+    if len(answers) == len(calls) == 1 and answers[0].tool_call_id == calls[0]["id"]:
+        return []  # as mostly
+    asked = {call["id"] for call in calls}
     for answer in answers:
         if answer.tool_call_id not in asked:
             return [answer for answer in answers if answer.tool_call_id not in asked]

@@ -202,7 +202,10 @@ class Meter:
             over = self.reached()
             if over is not None:
                 raise over
-            self._add("model_calls", 1)
+            each: Meter | None = self  # `_add`, written out
+            while each is not None:
+                each.model_calls += 1
+                each = each.parent
 
     def after(self, model: Any, usage: Any) -> None:
         """Its answer came, with this usage."""
@@ -229,12 +232,16 @@ class Meter:
         """How many of so many calls may run, which are counted, and the limit if it is not all of them."""
         with _counting:
             allowed, limit = wanted, None
-            for each in self.limited:
+            each: Meter | None = self
+            while each is not None:
                 most = each.budget.tool_calls if each.budget is not None else None
                 if most is not None and most - each.tool_calls < allowed:
                     allowed, limit = max(0, most - each.tool_calls), most
-            if allowed:
-                self._add("tool_calls", allowed)
+                each = each.parent
+            each = self
+            while each is not None:
+                each.tool_calls += allowed
+                each = each.parent
         return allowed, limit
 
     def _add(self, kind: str, amount: float) -> None:

@@ -49,7 +49,7 @@ def after_model(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
 
 def after_tools(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
     """The rule that gives the next place, once a batch of tool calls has been answered."""
-    end, loop = setup.end, setup.loop
+    end, loop, direct = setup.end, setup.loop, setup.return_direct
 
     def after_the_tools(state: Mapping[str, Any]) -> Place:
         reply, answered = last_reply(state.get("messages") or ())
@@ -60,7 +60,7 @@ def after_tools(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
             return _to(sends(setup, state, pending), "C5", "calls are open")
         if state.get("structured_response") is not None and not (state.get("ledger") or {}).get("ask_again"):
             return _to(end, "C5", "the structured answer is there")
-        if _all_direct(setup, state, reply):
+        if (direct or lent_of(state)) and _all_direct(setup, state, reply):
             return _to(end, "C5", "every call returned directly")
         return _to(loop, "C5", "the model reads the results")
 
@@ -105,10 +105,7 @@ def _answers(state: Mapping[str, Any]) -> dict[str, ToolMessage]:
 
 def _all_direct(setup: Setup, state: Mapping[str, Any], reply: AIMessage) -> bool:
     """Whether all calls that ran were of return_direct tools, whose result ends the run; an error never does."""
-    lent = lent_of(state)
-    if not (lent or setup.return_direct):
-        return False
-    direct = _named(setup.return_direct, lent, "return_direct")
+    direct = _named(setup.return_direct, lent_of(state), "return_direct")
     if not direct:
         return False
     answers = _answers(state)

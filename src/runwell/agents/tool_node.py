@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from types import coroutine
 from typing import Any
 
 from runwell.agents.cut_results import bounded
@@ -15,8 +16,8 @@ from runwell.effects import Call, Callee, CallHook, Flow, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
-from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage, new_id
-from runwell.observe.context import CURRENT
+from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage
+from runwell.observe.context import CURRENT, random_hex
 from runwell.observe.run import open_run, record_decision, watched
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
@@ -113,12 +114,14 @@ async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: A
         return observed.end(await _run(setup, tool, call, state, runtime))
 
 
-async def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
+@coroutine  # to `yield` the tool's call: `await` would make a generator for it
+def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Generator[Any, Any, Any]:
     try:
         if tool.calls_itself:
-            result = await _invoked(tool, call, runtime)
+            result = yield _invoked(tool, call, runtime)
         else:
-            result = await tool.call(tool.prepare(call["args"], runtime))
+            asked: Any = tool.call(tool.prepare(call["args"], runtime))
+            result = (yield asked) if type(asked) is Call else (yield from asked)  # engine code, of an agent as a tool
         answer = tool.finish(result, call)
     except Exception as error:
         own = tool.answer_error(error, call)
@@ -131,7 +134,7 @@ async def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, r
         answer = bounded(answer, setup.limits, setup.reader is not None)
     if isinstance(answer, ToolMessage):
         if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
-            answer.id = new_id()  # it was made here for this call: the history need not copy it to give it one
+            answer.id = random_hex(16)  # it was made here for this call: the history need not copy it to give it one
         edited = _edited(call, state)
         if edited is not None:
             answer = _noted(answer, edited, call)
@@ -170,10 +173,10 @@ def _gone(call: Mapping[str, Any]) -> ToolMessage:
 
 def _edited(call: Mapping[str, Any], state: Any) -> Any:
     """The call as the model wrote it, if a person changed it."""
-    messages = _messages(state)
+    messages = state.get("messages") if type(state) is dict else _messages(state)
     if messages and type(messages[-1]) is AIMessage and not messages[-1]._kwargs:
         return None  # as nearly always
-    reply, _ = last_reply(messages)
+    reply, _ = last_reply(messages or ())
     edited = reply.additional_kwargs.get("edited_calls") if reply is not None else None
     return edited.get(call["id"]) if edited else None
 
@@ -192,7 +195,8 @@ def _noted(answer: ToolMessage, original: Mapping[str, Any], call: Mapping[str, 
 def _checked(setup: Setup, task: Task, call: Mapping[str, Any], made: Any) -> Any:
     """What a tool or hook gave, as the node's update: this call is answered exactly once, and no sibling's is."""
     if type(made) is ToolMessage:
-        _own(call, made)
+        if made.tool_call_id != call["id"]:
+            _own(call, made)
         return {"messages": [made]}
     parts = made if isinstance(made, list) else [made]
     update: list[Any] = []

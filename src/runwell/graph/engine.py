@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
-from types import coroutine
+from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
 from runwell.drivers.colour import is_coroutine
@@ -154,7 +154,9 @@ class Run(Keeping, Routing):
                 changes = self._apply(done)
                 if straight and len(done) == 1:
                     targets: Any = self.led(*done[0])
-                    self.next = tasks_to(self.step + 1, (yield from targets) if is_coroutine(targets) else targets)
+                    if type(targets) is CoroutineType:
+                        targets = yield from targets  # type: ignore[misc]  # in a coroutine it can
+                    self.next = tasks_to(self.step + 1, targets)
                 else:
                     self.next, self.joins = plan_tasks(
                         blueprint, self.step + 1, (yield from self.with_joint_routes(done)), self.joins, waiting

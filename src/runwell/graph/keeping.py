@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from types import coroutine
 from typing import Any
 
-from runwell.effects import Now
+from runwell.effects import NOW
 from runwell.graph.interrupts import EDITED
 from runwell.graph.lineage import LINEAGE
 from runwell.graph.run_state import RunState
@@ -72,7 +73,8 @@ class Keeping(RunState):
             self.answers.clear()
         return actors
 
-    async def save_checkpoint(
+    @coroutine  # to `yield` what it asks for: `await` would make a generator for each
+    def save_checkpoint(
         self,
         source: Any,
         changes: dict[str, tuple[Any, Any]],
@@ -83,12 +85,12 @@ class Keeping(RunState):
         parent: str | None = None,
         expect: str | None = None,
         carry: bool = False,
-    ) -> None:
+    ) -> Generator[Any, Any, None]:
         if self.saver is None:
             return
         if self.graph.untracked:
             changes = {name: change for name, change in changes.items() if name not in self.graph.untracked}
-        now = await Now()
+        now = yield NOW
         metadata = dict(self.metadata)
         if ran:
             metadata["ran"] = ran
@@ -125,13 +127,13 @@ class Keeping(RunState):
             self.pending = commit
             self.head = commit.id
         else:
-            await self.saver.commit(commit)
+            yield self.saver.commit(commit)
             self.head = commit.id
         if carry:
             for record in self.records.values():
-                await self.save_record(commit.id, record)
+                yield from self.save_record(commit.id, record)
         if not TELLS_SAVED.isdisjoint(self.modes) and self.durability != "exit":
-            await tell_saved(self, commit)
+            yield from tell_saved(self, commit)
 
     async def _save(self, commit: Commit) -> None:
         assert self.saver is not None

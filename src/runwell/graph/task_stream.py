@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runwell.effects import Emit, Now
+from runwell.effects import NOW, Emit
 from runwell.errors import GraphDrained, GraphInterrupt, ParentCommand
 from runwell.graph.plan import Write
 from runwell.graph.snapshot import config_of
@@ -79,5 +79,5 @@ async def _tell(run: RunState, what: str, facts: dict[str, Any]) -> None:
         await Emit((run.ns, mode, facts))
     if "debug" in run.modes:
         step = run.step if what == "checkpoint" else run.step + 1
-        at = datetime.fromtimestamp(await Now(), UTC).isoformat()
+        at = datetime.fromtimestamp(await NOW, UTC).isoformat()
         await Emit((run.ns, "debug", {"step": step, "timestamp": at, "type": what, "payload": facts}))

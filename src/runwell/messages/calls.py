@@ -262,7 +262,7 @@ def _checked_call(call: Mapping[str, Any]) -> ToolCall:
             "invalid_tool_calls or tool_call_chunks.",
         )
     if call.get("type") == "tool_call" and "id" in call:
-        return cast("ToolCall", call)
+        return call  # type: ignore[return-value]  # `cast` is a call too
     if call.get("type", "tool_call") != "tool_call":
         raise InvalidInput(
             f"A tool call of type {call['type']!r:.200}: expected 'tool_call' or none. Got {call!r:.200}."

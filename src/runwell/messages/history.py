@@ -98,7 +98,7 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     """
     known = type(left) is MessageList and left.places is not None
     if type(right) is list and _WHOLE.issuperset(map(type, right)):  # nothing to take out, no chunk: as almost always
-        result = MessageList(left, left.places) if known else _adopted(left)
+        result = _grown(left) if known else _adopted(left)
         for message in right:
             result.put(message)
         if known:
@@ -129,6 +129,16 @@ def add_messages(left: Any, right: Any) -> list[BaseMessage]:
     return result
 
 
+def _grown(left: MessageList) -> MessageList:
+    """`MessageList(left, left.places)` for less: one is made in every step, and this calls no Python."""
+    result: MessageList = _new(MessageList)
+    _extend(result, left)
+    result.places, result.left = left.places, None
+    return result
+
+
+_new: Callable[[type], Any] = list.__new__
+_extend = list.extend
 _WHOLE = frozenset(cls for cls in KNOWN if not issubclass(cls, (BaseMessageChunk, RemoveMessage)))
 
 

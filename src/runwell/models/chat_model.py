@@ -495,6 +495,8 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             messages = self._placed(messages)
         if self.cache is not None:
             return self._acached(self.cache, messages, stop, kwargs, run)
+        if run is None:
+            return self._asked(messages, stop, kwargs or NO_KWARGS, None)
         return self._afresh(messages, stop, kwargs, run)
 
     def _afresh(
@@ -595,7 +597,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         """One attempt under way."""
         if self.rate_limiter is None and "_agenerate" in self._writes:
             if not kwargs:  # `**` would make a dict to be kept
-                return self._agenerate(messages, stop=stop, run_manager=reporter_of(run))
+                return self._agenerate(messages, stop=stop, run_manager=None if run is None else reporter_of(run))
             return self._agenerate(messages, stop=stop, run_manager=reporter_of(run), **kwargs)
         return self._aattempt(messages, stop, kwargs, run)
 
@@ -739,12 +741,14 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
         """The first answer of a result, with its id and the model's name."""
         if isinstance(result, ChatResult):
             generation = result.generations[0]
-            message: Any = message_of(generation.message)
+            message: Any = generation.message
+            if type(message) is not AIMessage:
+                message = message_of(message)
             if generation.generation_info:
                 message.response_metadata = {**generation.generation_info, **message.response_metadata}
         else:
             message = message_of(result)
-        if isinstance(message, AIMessageChunk):
+        if type(message) is not AIMessage and isinstance(message, AIMessageChunk):
             message = message.to_message()
         if message.tool_calls:
             message = without_deep_calls(message)

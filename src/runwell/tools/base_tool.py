@@ -313,9 +313,11 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         # `bound` without what only a timeout's message needs
         callee = made.callee
         sync, aio = callee.sync, callee.aio
+        if sync is None:
+            return Call(made.spread or made.spreading(), kwargs)
         return Call(
             Callee(
-                None if sync is None else partial(sync, **kwargs),
+                partial(sync, **kwargs),
                 None if aio is None else partial(aio, **kwargs),
                 cheap=callee.cheap,
             )

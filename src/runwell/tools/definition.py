@@ -40,6 +40,20 @@ class Definition:
     """What the plain and the async function are not handed, where there are two."""
     packed: bytes | None = None
     """The arguments' JSON schema, from which copies are made."""
+    spread: Callee[Any] | None = None
+    """What `spreading` made."""
+
+    def spreading(self) -> Callee[Any]:
+        """An `async` function, called with the prepared arguments as one dict: made once, and no frame of it stands in
+        between while the function runs."""
+        function: Any = self.callee.aio
+
+        def called(arguments: dict[str, Any]) -> Any:
+            return function(**arguments)
+
+        called.func = function  # type: ignore[attr-defined]  # by which it is named, as by a partial
+        self.spread = made = Callee(None, called)
+        return made
 
 
 def define(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from runwell.errors import ToolDefinitionError
+from runwell.errors import ToolArgumentsError, ToolDefinitionError
 from runwell.messages.calls import MAX_DEPTH, depth_of
 from runwell.schemas.argument_model import certain, field_of, model_from_shape, model_schema, without_form
 from runwell.schemas.json_schema import copy_json
@@ -42,6 +42,8 @@ class ModelArguments:
         self._renamed = renamed
         self._omit = omit
         self._construct = construct
+        self._as_checked = not (renamed or omit or construct)
+        """Whether what the model makes of them is what the function is called with."""
         self._open = open
         self.injected = injected
 
@@ -71,32 +73,35 @@ class ModelArguments:
         return self._schema
 
     def validate(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self._validated(tool, args)
-        except RecursionError as error:
-            if depth_of(args) <= MAX_DEPTH:
-                raise
-            raise too_deep(tool) from error
-
-    def _validated(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         run = self._run
         if run is None:
             self._prepare()
             run = self._run
             assert run is not None
-        if not self._lenient and not args.keys() <= self._keys:
-            known = {name: value for name, value in args.items() if name in self._keys}
-            try:
-                run(copy_json(known))
-                rest: list[Problem] = []
-            except ValidationError as error:
-                rest = self._problems(known, error)
-            raise refuse(tool, [*self._unknown(args), *rest])
         try:
-            instance = run(copy_json(args))
+            if not self._lenient and not args.keys() <= self._keys:
+                raise self._refused(tool, args, run)
+            try:
+                instance = run(copy_json(args))
+            except ValidationError as error:
+                instance = self._again(tool, args, error)
+            if self._as_checked and not instance.__pydantic_extra__:
+                return instance.__dict__  # type: ignore[no-any-return]
+            return self._spread(tool, instance)
+        except RecursionError as error:
+            if depth_of(args) <= MAX_DEPTH:
+                raise
+            raise too_deep(tool) from error
+
+    def _refused(self, tool: str, args: dict[str, Any], run: Callable[[Any], Any]) -> ToolArgumentsError:
+        """For arguments that the tool does not have, with what else is wrong."""
+        known = {name: value for name, value in args.items() if name in self._keys}
+        rest: list[Problem] = []
+        try:
+            run(copy_json(known))
         except ValidationError as error:
-            instance = self._again(tool, args, error)
-        return self._spread(tool, instance)
+            rest = self._problems(known, error)
+        return refuse(tool, [*self._unknown(args), *rest])
 
     def _unknown(self, args: dict[str, Any]) -> list[Problem]:
         names = list(self.json_schema().get("properties", ()))

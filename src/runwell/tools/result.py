@@ -44,6 +44,8 @@ def to_content(value: Any) -> str | list[str | dict[str, Any]]:
     """
     if type(value) is str:
         return sendable(value)
+    if type(value) is int:
+        return to_text(value)
     if isinstance(value, list) and value and all(isinstance(each, str) or is_content_block(each) for each in value):
         return [_block(each) for each in value]
     return sendable(to_text(value))

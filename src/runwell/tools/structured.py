@@ -128,7 +128,7 @@ class StructuredTool(BaseTool):
             made = self._in_generic(bound, known)
         bound._definition = copy.copy(made)
         bound._definition.callee = suited(bound._callee(), bound._definition.left_out)
-        bound._definition.unbound = False
+        bound._definition.unbound, bound._definition.spread = False, None
         return bound
 
     def __set_name__(self, owner: type, name: str) -> None:
