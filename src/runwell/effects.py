@@ -27,6 +27,7 @@ __all__ = [
     "RunTask",
     "RunTasks",
     "Sleep",
+    "Then",
     "flow",
     "is_flow",
 ]
@@ -136,7 +137,7 @@ class CallHook(Effect[T]):
 
     __slots__ = ("hook", "inner", "request")
 
-    def __init__(self, hook: Callee[T], request: Any, inner: Callable[[Any], Flow[Any]]) -> None:
+    def __init__(self, hook: Callee[T], request: Any, inner: Callable[[Any], Flow[Any] | Then[Any]]) -> None:
         self.hook = hook
         self.request = request
         self.inner = inner
@@ -154,6 +155,22 @@ class RunTask(Effect[T]):
     def __init__(self, begin: Callable[[Any], Flow[T]], arg: Any = None) -> None:
         self.begin = begin
         self.arg = arg
+
+
+class Then(Generic[T]):
+    """One effect, and what `then` makes of its result: a flow that needs no frame of its own.
+
+    What a hook's `inner` gives may be one. A driver that calls the hook in place does what it asks for at once.
+    """
+
+    __slots__ = ("effect", "then")
+
+    def __init__(self, effect: Effect[Any], then: Callable[[Any], T]) -> None:
+        self.effect = effect
+        self.then = then
+
+    def __await__(self) -> Generator[Effect[Any], Any, T]:
+        return self.then((yield self.effect))
 
 
 class RunTasks(Effect[list[Outcome[T]]]):

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from runwell.drivers import callee, cheap
-from runwell.effects import Call, Callee, CallHook, Effect, Emit, Now, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Effect, Emit, Now, Outcome, RunTasks, Sleep, Then
 from runwell.errors import EngineBug, GraphInterrupt, NodeError, Signal
 
 
@@ -158,6 +158,38 @@ def test_a_signal_passes_a_hook(driver, hook_kind):
 
     with pytest.raises(Halt):
         driver.run(flow())
+
+
+@pytest.mark.parametrize("inner", ["plain", "async"])
+@pytest.mark.parametrize("outer", ["plain", "async", "gives a coroutine"])
+def test_hooks_inside_one_another_need_no_flow_between_them(driver, outer, inner):
+    def plain(request, handler):
+        return [*handler([*request, "plain"]), "plain"]
+
+    async def coloured(request, handler):
+        return [*await handler([*request, "async"]), "async"]
+
+    hooks = {"plain": plain, "async": coloured, "gives a coroutine": lambda *given: coloured(*given)}
+
+    def innermost(request):
+        if "fail" in request:
+            return Then(Call(callee(careless_plain)), list)
+        return Then(Call(callee(lambda: request)), lambda made: [*made, "then"])
+
+    def around(kind, within):
+        return lambda request: Then(CallHook(callee(hooks[kind]), request, within), tuple)
+
+    async def flow(request):
+        return await around(outer, around(inner, innermost))(request)
+
+    one, other = ("async" if kind != "plain" else kind for kind in (outer, inner))
+    assert driver.run(flow([])) == (one, other, "then", other, one)
+    with pytest.raises(LookupError, match="careless"):
+        driver.run(flow(["fail"]))
+
+
+def careless_plain():
+    raise LookupError("careless")
 
 
 def test_a_signal_among_failures_stays_itself(driver):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from runwell.drivers import callee, run_sync
-from runwell.effects import Call, CallHook, Emit, Now, RunTasks, Sleep
+from runwell.effects import Call, CallHook, Emit, Now, RunTasks, Sleep, Then
 from runwell.errors import EngineBug, RunCancelled
 from runwell.testing.effects import EnumeratingDriver, Killed, kills
 
@@ -154,3 +154,16 @@ def test_awaiting_something_else_is_a_bug():
 
     with pytest.raises(EngineBug, match="sleep"):
         EnumeratingDriver().run(flow())
+
+
+def test_effects_without_a_flow_between_them_are_written_down_too():
+    def inner(request):
+        return Then(Call(callee(str), request), str.upper)
+
+    async def flow():
+        return await CallHook(callee(lambda request, handler: handler(request) + "!"), "one", inner)
+
+    driver = EnumeratingDriver()
+    assert driver.run(flow()) == "ONE!"
+    assert driver.names() == ["CallHook", "Call(str)"]
+    assert [killed.names() for killed in kills(flow)] == [[], ["CallHook"]]

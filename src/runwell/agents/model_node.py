@@ -18,6 +18,7 @@ from runwell.agents.middleware.requests import (
     ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
+    own_messages,
     own_request,
     refused_return,
 )
@@ -32,7 +33,7 @@ from runwell.agents.structured_output import (
 )
 from runwell.agents.tool_errors import malformed
 from runwell.drivers.colour import callee
-from runwell.effects import Call, Callee, CallHook, Flow, Now, flow
+from runwell.effects import Call, Callee, CallHook, Flow, Now, Then, flow
 from runwell.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -68,17 +69,13 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
         turn = _begun(setup, task, (yield Now()) if task.budget.timed else None)
         if type(turn) is not _Turn:
             return turn
-        system = setup.system
-        if isinstance(system, Callee):
-            system = yield from _system(setup, system, task)
+        if isinstance(setup.system, Callee):
+            turn.system = yield from _system(setup, setup.system, task)
         try:
             if wraps:
-                request = _given(turn, task, system, lends)
-                response = yield from _inside(turn, 0, request)
-            else:  # `_ask`, written out: a coroutine less while the model speaks
-                request = _request(turn, task, turn.history, turn.tools, system)
-                called, messages, asked, bound, counted = _asking(turn, request)
-                del request, system  # not needed while it waits
+                response = yield from _inside(turn, 0, _given(turn, lends)).__await__()
+            else:  # `_ask`, written out: a frame less while the model speaks
+                called, messages, asked, bound, counted = _asking(turn, None)
                 response = yield Call(called, messages)
                 response = _answered(turn, asked, bound, counted, response)
         except BudgetExceeded as met:
@@ -119,7 +116,7 @@ def _begun(setup: Setup, task: Task, now: float | None) -> Any:
         require_valid_history(history)
     if setup.reader is not None and "cut" not in ledger and any_cut(answers):
         ledger = {**ledger, "cut": True}
-    return _Turn(setup, ledger, history, meter, stray)
+    return _Turn(setup, task, ledger, history, stray)
 
 
 def _with_extra(turn: _Turn, taken: dict[str, Any]) -> list[Any]:
@@ -134,8 +131,7 @@ class _Turn:
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
     that was made again are forgotten. `lent` are tools offered that are not the agent's. `given` is the request that
-    hooks are given and its messages, `request` the same with what is not theirs to change. `stray` are answers in the
-    state whose calls are gone.
+    hooks are given and its messages. `stray` are answers in the state whose calls are gone.
     """
 
     __slots__ = (
@@ -146,26 +142,29 @@ class _Turn:
         "ledger",
         "lent",
         "meter",
-        "request",
         "setup",
         "strategy",
         "stray",
+        "system",
+        "task",
         "tools",
     )
-    request: ModelRequest
 
     def __init__(
         self,
         setup: Setup,
+        task: Task,
         ledger: Mapping[str, Any],
         history: list[BaseMessage],
-        meter: Meter,
         stray: Sequence[ToolMessage],
     ) -> None:
         self.history = history
         self.setup = setup
+        self.task = task
         self.ledger = ledger
-        self.meter = meter
+        self.meter: Meter = task.budget
+        self.system: Any = setup.system
+        """A SystemMessage, or None, once it has been asked for."""
         self.strategy = setup.response_format
         self.asked = 0
         self.stray = stray
@@ -188,15 +187,13 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 # -- asking
 
 
-def _request(
-    turn: _Turn, task: Task, messages: list[BaseMessage], tools: list[Any], system: SystemMessage | None
-) -> ModelRequest:
-    setup = turn.setup
+def _request(turn: _Turn, messages: list[BaseMessage], tools: list[Any]) -> ModelRequest:
+    setup, task = turn.setup, turn.task
     runtime: Any = task.runtime if setup.wraps or setup.guards else None  # nobody else is shown it
     return ModelRequest(
         model=setup.model,
         messages=messages,
-        system_message=system,
+        system_message=turn.system,
         tools=tools,
         response_format=setup.response_format,
         state=task.values,
@@ -204,12 +201,13 @@ def _request(
     )
 
 
-def _given(turn: _Turn, task: Task, system: SystemMessage | None, lends: bool) -> ModelRequest:
+def _given(turn: _Turn, lends: bool) -> ModelRequest:
     """The request that hooks are given."""
-    request = turn.request = _request(turn, task, turn.history, turn.tools, system)
     if lends:
-        request = own_request(request)
-        turn.given = request, request.messages
+        request = _request(turn, own_messages(turn.history), turn.tools.copy())
+    else:
+        request = _request(turn, turn.history, turn.tools)
+    turn.given = request, request.messages
     return request
 
 
@@ -225,26 +223,36 @@ async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessag
     return system
 
 
-def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]]:
+def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]] | Then[ModelResponse[Any]]:
     """The model call, inside the wrap_model_call hooks from `index` on: what a hook's handler runs."""
+    wraps = turn.setup.wraps
     if type(request) is not ModelRequest and not isinstance(request, ModelRequest):
         raise InvalidUpdateError(
-            f"{turn.setup.wraps[index - 1].owner.name}.wrap_model_call called its handler with {request!r:.200}.",
+            f"{wraps[index - 1].owner.name}.wrap_model_call called its handler with {request!r:.200}.",
             hint="Call handler(request), or handler(request.override(...)).",
         )
     if turn.extra:
         turn.extra = {place: extra for place, extra in turn.extra.items() if place < index}
-    return _hooked(turn, index, request) if index < len(turn.setup.wraps) else _ask(turn, request)
-
-
-async def _hooked(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
-    hook, inner = turn.setup.wraps[index], partial(_inside, turn, index + 1)
-    if index and hook.flow is None:
+    if index == len(wraps):
+        return _ask_again(turn, request) if turn.asked else _ask(turn, request)
+    hook = wraps[index]
+    if hook.flow is not None:
+        return _in_flow(turn, index, request)
+    if index:
         request = _handed_on(turn, request)
-    made = await (hook.flow(request, inner) if hook.flow is not None else CallHook(hook.callee, request, inner))
+    return Then(CallHook(hook.callee, request, partial(_inside, turn, index + 1)), partial(_outcome, turn, index))
+
+
+async def _in_flow(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
+    """A hook that is engine code."""
+    return _outcome(turn, index, await turn.setup.wraps[index].flow(request, partial(_inside, turn, index + 1)))
+
+
+def _outcome(turn: _Turn, index: int, made: Any) -> ModelResponse[Any]:
+    """What the hook's caller gets of what the hook gave."""
     if type(made) is ModelResponse and made.result:
         return made
-    response, extra = _response(made, hook)
+    response, extra = _response(made, turn.setup.wraps[index])
     if extra:
         turn.extra = {**turn.extra, index: extra}
     return response
@@ -260,39 +268,56 @@ def _handed_on(turn: _Turn, request: ModelRequest) -> ModelRequest:
     return own
 
 
-async def _ask(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
-    if turn.asked:  # a hook asks again: that counts like any other call
-        over = turn.meter.reached(await Now() if turn.meter.timed else None)
-        if over is not None:
-            raise over
-    if turn.setup.wraps:
-        request = _plain(turn) if _as_given(turn, request) else _checked(turn, request)
-    called, messages, asked, bound, counted = _asking(turn, request)
-    return _answered(turn, asked, bound, counted, await Call(called, messages))
+async def _ask_again(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
+    """That counts like any other call."""
+    over = turn.meter.reached(await Now() if turn.meter.timed else None)
+    if over is not None:
+        raise over
+    return await _ask(turn, request)
+
+
+def _ask(turn: _Turn, request: ModelRequest) -> Then[ModelResponse[Any]]:
+    """The call itself, of the request as the hooks leave it."""
+    if _as_given(turn, request):
+        turn.strategy = turn.setup.response_format
+        called, messages, asked, bound, counted = _asking(turn, None)
+    else:
+        called, messages, asked, bound, counted = _asking(turn, _checked(turn, request))
+    return Then(Call(called, messages), partial(_answered, turn, asked, bound, counted))
 
 
 Asking = tuple[Callee[Any], list[BaseMessage], Any, Any, int]
 """What is called, with what; the model, that model bound and guarded, and how many calls the budget counts so far."""
 
 
-def _asking(turn: _Turn, request: ModelRequest) -> Asking:
-    setup, messages = turn.setup, request.messages
-    if messages is not turn.history:  # a hook changed it
-        require_valid_history(messages)
-    if getattr(request.model, "profile", None):
-        check_fits(request, setup.size)
+def _asking(turn: _Turn, request: ModelRequest | None) -> Asking:
+    """None is the request as the agent makes it, which need not be made where nobody looks at it."""
+    setup, model = turn.setup, turn.setup.model
+    if request is None and (
+        setup.usual is None or setup.guards or turn.tools is not setup.offered or getattr(model, "profile", None)
+    ):
+        request = _request(turn, turn.history, turn.tools)
+    if request is None:
+        messages, system, (called, bound) = turn.history, turn.system, setup.usual  # type: ignore[misc]
+        turn.lent = NOTHING
+    else:
+        messages, system, model = request.messages, request.system_message, request.model
+        if messages is not turn.history:  # a hook changed it
+            require_valid_history(messages)
+        if getattr(model, "profile", None):
+            check_fits(request, setup.size)
+        turn.lent = NOTHING
+        if request.tools is not setup.offered:
+            request, turn.lent = lent_in(request, setup.local)
+        called, bound = _bound(setup, request)
+        if setup.guards:
+            for guard in setup.guards:
+                bound = guard.guard_model(bound, request)
+            called = callee(bound)
     turn.asked += 1
-    if request.system_message is not None:
-        messages = [request.system_message, *messages]
-    turn.lent = NOTHING
-    if request.tools is not setup.offered:
-        request, turn.lent = lent_in(request, setup.local)
-    called, model = _bound(setup, request)
-    if setup.guards:
-        for guard in setup.guards:
-            model = guard.guard_model(model, request)
-        called = callee(model)
-    return called, messages, request.model, model, turn.meter.model_calls
+    if system is not None:
+        messages = [system, *messages]
+    return called, messages, model, bound, turn.meter.model_calls
 
 
 def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> ModelResponse[Any]:
@@ -312,24 +337,19 @@ def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> 
 def _as_given(turn: _Turn, request: ModelRequest) -> bool:
     """Whether hooks left the request that they were given as it was: so most do."""
     given, messages = turn.given
-    plain = turn.request
+    setup = turn.setup
     return (
         request is given
         and request.messages is messages
         and type(messages) is MessageList
         and messages.places is not None  # a list that was changed knows its places no more
-        and _same(request.tools, plain.tools)
+        and _same(request.tools, turn.tools)
         and not request.model_settings
-        and request.model is plain.model
-        and request.system_message is plain.system_message
+        and request.model is setup.model
+        and request.system_message is turn.system
         and request.tool_choice is None
-        and request.response_format is plain.response_format
+        and request.response_format is setup.response_format
     )
-
-
-def _plain(turn: _Turn) -> ModelRequest:
-    turn.strategy = turn.setup.response_format
-    return turn.request
 
 
 def _checked(turn: _Turn, request: ModelRequest) -> ModelRequest:

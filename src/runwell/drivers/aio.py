@@ -26,7 +26,7 @@ from runwell.drivers.outlast import outlast
 from runwell.drivers.portal import LoopBridge, attempt, limited, settle
 from runwell.drivers.sync import SyncDriver, given
 from runwell.drivers.threads import spawn
-from runwell.effects import Call, Callee, CallHook, Emit, Flow, Later, Now, Outcome, RunTask, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Later, Now, Outcome, RunTask, RunTasks, Sleep, Then
 from runwell.errors import RunCancelled
 
 __all__ = ["AsyncDriver", "acompleted", "afan_out", "call_async", "in_worker", "run_async", "running"]
@@ -138,9 +138,10 @@ class AsyncDriver(Hosted):
         super().__init__()
         self.emit = emit
 
-    def drive(self, flow: Flow[T]) -> Driven[T]:
+    def drive(self, flow: Flow[T] | Then[T]) -> Driven[T]:
         """Engine code, to be awaited."""
-        return Driven(self, flow)
+        made: Any = flow.__await__() if type(flow) is Then else flow
+        return Driven(self, made)
 
     def _call(self, effect: Call[Any]) -> Any:
         callee = effect.callee
@@ -183,20 +184,17 @@ class AsyncDriver(Hosted):
         if hook.aio is None:
             return self._plain_hook(hook, effect.request, inner)
 
-        async def ahandler(request: Any) -> Any:
-            return await self.drive(inner(request))
-
-        made = hook.aio(effect.request, ahandler)
+        made = hook.aio(effect.request, partial(self._inner, inner))
         return made if type(made) is CoroutineType else given(made)
 
-    async def _plain_hook(self, hook: Callee[Any], request: Any, inner: Callable[[Any], Flow[Any]]) -> Any:
+    async def _plain_hook(self, hook: Callee[Any], request: Any, inner: Callable[[Any], Flow[Any] | Then[Any]]) -> Any:
         assert hook.sync is not None
         bridge = LoopBridge(asyncio.get_running_loop())
         driver = SyncDriver(self._emit_from_thread(bridge), bridge)
 
         def handler(request: Any) -> Any:
             if asyncio._get_running_loop() is bridge.loop:  # the hook gave back a coroutine, which awaits this
-                return self._inner(inner(request))
+                return self._inner(inner, request)
             return driver.drive(inner(request))
 
         try:
@@ -205,9 +203,9 @@ class AsyncDriver(Hosted):
             bridge.cancel_all()
             raise
 
-    async def _inner(self, flow: Flow[T]) -> T:
+    async def _inner(self, inner: Callable[[Any], Flow[T] | Then[T]], request: Any) -> T:
         """`drive` for user code, which may expect a coroutine."""
-        return await self.drive(flow)
+        return await self.drive(inner(request))
 
     def _emit_from_thread(self, bridge: LoopBridge) -> Callable[[Any], None] | None:
         emit = self.emit

@@ -17,7 +17,7 @@ from runwell.drivers.cancel import CANCEL, CancelGroup, Kept, nap, portal_depth,
 from runwell.drivers.carried import carry_back
 from runwell.drivers.colour import RETOLD, is_coroutine, timed_out, told_apart
 from runwell.drivers.threads import fan_out, spawn
-from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTask, RunTasks, Sleep
+from runwell.effects import Call, Callee, CallHook, Emit, Flow, Now, Outcome, RunTask, RunTasks, Sleep, Then
 from runwell.errors import EngineBug, RunCancelled, StreamClosed
 
 if TYPE_CHECKING:
@@ -97,9 +97,13 @@ class SyncDriver:
         self.emit = emit
         self._bridge = bridge
 
-    def drive(self, coroutine: Flow[T], thrown: BaseException | None = None) -> T:
+    def drive(self, flow: Flow[T] | Then[T], thrown: BaseException | None = None) -> T:
         """Run engine code to its end; with `thrown`, by raising that where it stands."""
-        table, send = self._table, coroutine.send
+        table: Any = self._table
+        if type(flow) is Then:
+            return flow.then(table[type(flow.effect)](self, flow.effect))
+        coroutine: Any = flow
+        send = coroutine.send
         try:
             effect = send(None) if thrown is None else coroutine.throw(thrown)
             while True:

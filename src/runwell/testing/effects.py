@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from runwell.drivers.sync import SyncDriver, foreign
-from runwell.effects import Call, Effect, Emit, Flow, Outcome, RunTasks, Sleep
+from runwell.effects import Call, Effect, Emit, Flow, Outcome, RunTasks, Sleep, Then
 from runwell.errors import RunCancelled
 
 __all__ = ["EnumeratingDriver", "Killed", "kills"]
@@ -51,7 +51,8 @@ class EnumeratingDriver(SyncDriver):
         """Run engine code to its end, under a context of its own."""
         return copy_context().run(self.drive, coroutine)
 
-    def drive(self, coroutine: Flow[T], thrown: BaseException | None = None) -> T:
+    def drive(self, flow: Flow[T] | Then[T], thrown: BaseException | None = None) -> T:
+        coroutine: Any = flow.__await__() if type(flow) is Then else flow
         value: Any = thrown
         step: Callable[[Any], Any] = coroutine.send if thrown is None else coroutine.throw
         try:

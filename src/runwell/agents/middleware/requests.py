@@ -28,6 +28,7 @@ __all__ = [
     "ToolCallRequest",
     "own_call",
     "own_call_request",
+    "own_messages",
     "own_request",
     "refused_return",
 ]
@@ -125,15 +126,18 @@ class ToolCallRequest:
 ToolHandler = Callable[[ToolCallRequest], Any]
 
 
+def own_messages(messages: Any) -> Any:
+    """A list of its own, of the same messages."""
+    if type(messages) is MessageList:
+        return MessageList(messages, messages.places)
+    return messages.copy() if isinstance(messages, list) else messages
+
+
 def own_request(request: ModelRequest) -> ModelRequest:
     """The request with lists of its own, for a hook that may change them in place."""
-    messages: Any = request.messages
     tools: Any = request.tools
     settings: Any = request.model_settings
-    if type(messages) is MessageList:
-        messages = MessageList(messages, messages.places)
-    elif isinstance(messages, list):
-        messages = messages.copy()
+    messages = own_messages(request.messages)
     tools = tools.copy() if isinstance(tools, list) else tools
     settings = settings.copy() if isinstance(settings, dict) else settings
     if type(request) is not ModelRequest:
