@@ -282,3 +282,26 @@ def test_what_redact_is_given_is_its_own(tmp_path, driver):
         driver.invoke(RunnableLambda(lambda value: value), given, {"callbacks": [trace]})
     assert given == {"a": {"secret": 1}, "b": 2}
     assert [line.get("inputs", line.get("outputs")) for line in lines(path)] == [{}, {}]
+
+
+def test_numbers_and_keys_that_are_more_than_json_has_are_written_as_python_writes_them(tmp_path, driver):
+    vector, large = [0.5, float("-inf")], 2**70
+    given = {"vector": vector, "far": {"inf": float("inf")}, "large": large, (1, 2): "pair", 3: [1.5, 2.5]}
+    path = tmp_path / "trace.jsonl"
+    for redact in (None, lambda value: value):
+        with JsonlTrace(path, redact=redact) as trace:
+            driver.invoke(RunnableLambda(lambda _: float("-inf")), given, {"callbacks": [trace]})
+    told = lines(path)
+    written = {"vector": vector, "far": {"inf": float("inf")}, "large": large, "(1, 2)": "pair", "3": [1.5, 2.5]}
+    assert [line["inputs"] for line in told if line["event"] == "start"] == [written, written]
+    assert [line["outputs"] for line in told if line["event"] == "end"] == [float("-inf")] * 2
+
+
+def test_one_line_that_cannot_be_written_does_not_take_others_with_it(tmp_path, driver):
+    circular = {}
+    circular["itself"] = circular
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path, redact=None) as trace:
+        chain = RunnableLambda(lambda _: circular, name="odd") | RunnableLambda(lambda _: "fine", name="even")
+        assert driver.invoke(chain, "x", {"callbacks": [trace]}) == "fine"
+    assert ["end", "even", "fine"] in [[line["event"], line["name"], line.get("outputs")] for line in lines(path)]

@@ -6,19 +6,19 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from operator import attrgetter
+from collections.abc import Callable
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic_core import SchemaSerializer, core_schema
+import orjson
 
 from runwell.observe.context import RunContext
 from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
 from runwell.observe.llm_result import answer_of
+from runwell.observe.written import Written, plain
 
-__all__ = ["JsonlTrace", "plain"]
+__all__ = ["JsonlTrace"]
 
 Redact = Callable[[Any], Any]
 """Given a value about to be written (an input, an output, an error's text), gives what is written instead."""
@@ -72,7 +72,7 @@ class JsonlTrace:
     def _write(self) -> None:
         """Write what was heard: in one go, as each call into the system takes about as long as making a line."""
         heard, runs = self._heard, self._runs
-        lines: list[bytes] = []
+        lines: list[Line] = []
         failed: list[Exception] = []
         with self._lock:
             while heard:
@@ -87,24 +87,25 @@ class JsonlTrace:
                 elif kind is RunEnded or kind is RunFailed:
                     del runs[run]
                 try:
-                    line = _LINES[kind](event, shown)
-                    try:
-                        lines.append(_to_json(line, fallback=plain))
-                    except ValueError:
-                        lines.append(_json(line))
+                    lines.append(_LINES[kind](event, shown))
                 except Exception as error:  # of what redacts, or of what is to be written
                     failed.append(error)
             if lines and not self._file.closed:
-                lines.append(b"")
-                self._file.write(b"\n".join(lines))
+                try:
+                    written = b"".join(map(orjson.dumps, lines, _BY_PLAIN, _ENDING))
+                except (TypeError, ValueError):  # something in one of them is more than JSON has
+                    written = _one_by_one(lines, failed)
+                self._file.write(written)
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
 
     def _shown(self) -> Shown:
         """What gives content its form in a run and those inside it: it knows the messages that were written there."""
-        tree, redact = _Written().tree, self.redact
-        # a function of a user's is given a tree of its own, of nothing but what JSON has
-        return tree if redact is None else lambda value: redact(json.loads(_json(tree(value))))
+        tree, redact = Written().tree, self.redact
+        if redact is None:
+            return tree
+        # a function of a user's is given a tree of its own, of nothing but what JSON has; what it gives may be anything
+        return lambda value: Written().tree(redact(json.loads(_json(tree(value)))))
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -121,155 +122,37 @@ class JsonlTrace:
         self.close()
 
 
-_to_json = SchemaSerializer(core_schema.any_schema(), core_schema.CoreConfig(ser_json_inf_nan="constants")).to_json
-"""`pydantic_core.to_json`, which puts a serializer together for each call."""
+Line = dict[str, Any]
+
+_MODELS = frozenset(("chat_model", "llm"))
+_BY_PLAIN = repeat(plain)
+_ENDING = repeat(orjson.OPT_APPEND_NEWLINE)
+
+
+def _one_by_one(lines: list[Line], failed: list[Exception]) -> bytes:
+    """The lines that can be written; of the others, why not is added to `failed`."""
+    written = []
+    for line in lines:
+        try:
+            written.append(_json(line) + b"\n")
+        except Exception as error:  # of what is to be written
+            failed.append(error)
+    return b"".join(written)
 
 
 def _json(value: Any) -> bytes:
     try:
-        return _to_json(value, fallback=plain)
-    except ValueError:  # half a character: it has no UTF-8, and stands as an escape
-        return json.dumps(value, default=plain).encode()
+        return orjson.dumps(value, plain)
+    except (TypeError, ValueError):  # a number too large for it, a key that is no text, half a character
+        return json.dumps(_with_text_for_keys(value), default=lambda each: _with_text_for_keys(plain(each))).encode()
 
 
-def plain(value: Any) -> Any:
-    """A value that JSON has no form for, as one that it has: a model's or message's dump, else its `repr`."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump) and not isinstance(value, type):
-        return dump()
-    if isinstance(value, set | frozenset | tuple):
-        return list(value)
-    return repr(value)
-
-
-_AS_IT_IS = frozenset((type(None), str, int, float, bool))
-_PLAIN = _AS_IT_IS | {dict, list}
-_TEXT = frozenset((str,))
-_MODELS = frozenset(("chat_model", "llm"))
-
-
-@lru_cache(maxsize=256)  # the classes of messages are few
-def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
-    """The fields of a message of a class whose dump is these, and what reads them; None for any other class."""
-    dump = getattr(kind, "model_dump", None)
-    if getattr(dump, "__module__", "") != "runwell.messages.message":
-        return None
-    names = ("type", *kind._fields)
-    return names, attrgetter(*(_MADE_LATE.get(name, name) for name in names))
-
-
-_MADE_LATE = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
-"""Fields of messages that are made when they are first read: looking is not to make them."""
-_NOTHING: dict[str, Any] = {}
-
-
-class _Written:
-    """The messages that were written in a run and the runs inside it: by id, and the longest list of them."""
-
-    __slots__ = ("known", "longest")
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-        self.longest: list[Any] = []
-
-    def tree(self, value: Any) -> Any:
-        """`value` in a form that JSON is quickly made of, and parts of which it shares.
-
-        Messages become known; those of a list that are so stand there in short.
-        """
-        kind = type(value)
-        if kind in _AS_IT_IS:
-            return value
-        if kind is dict:
-            if not _TEXT.issuperset(map(type, value)):
-                value = {str(key): each for key, each in value.items()}
-            made: dict[str, Any] | None = None  # the dict itself where all in it can stand as it is
-            for key, each in value.items():
-                kind = type(each)
-                if kind not in _AS_IT_IS:
-                    shown = self._items(each) if kind is list else self.tree(each)
-                    if shown is not each:
-                        if made is None:
-                            made = value.copy()
-                        made[key] = shown
-            return value if made is None else made
-        if kind is list:
-            return self._items(value)
-        fields = _fields_of(kind)  # type: ignore[arg-type]
-        if fields is not None:
-            id_ = value.id
-            if id_ is not None and self.known.setdefault(id_, value) is not value:
-                self._know(id_, value)
-            names, read = fields
-            # as many as each other, which is not checked; its content, calls and facts are plain data
-            shown = dict(zip(names, read(value)))  # noqa: B905
-            for name in _MADE_LATE:
-                if name in shown and shown[name] is None:
-                    shown[name] = _NOTHING
-            artifact = shown.get("artifact")
-            if artifact is not None:
-                shown["artifact"] = self.tree(artifact)
-            return shown
-        if isinstance(value, list | tuple):
-            return self._items(value)
-        if isinstance(value, str | int | float):
-            return value
-        if isinstance(value, dict):
-            return self.tree(dict(value))
-        dumped = plain(value)
-        if isinstance(dumped, str):
-            return dumped
-        id_ = getattr(value, "id", None)
-        if type(id_) is str and hasattr(value, "content"):
-            self._know(id_, value)
-        return self.tree(dumped)
-
-    def _know(self, id_: str, message: Any) -> None:
-        if self.known.setdefault(id_, message) is not message:
-            self.known[id_] = message
-            self.longest = []  # what is in it may be another message by now
-
-    def _items(self, values: Sequence[Any]) -> Sequence[Any]:
-        known, longest = self.known, self.longest
-        count, length, new = len(longest), len(values), values
-        if length == 1:  # nearly always what a step gave, written when it was made
-            id_ = getattr(values[0], "id", None)
-            if type(id_) is str and known.get(id_) is values[0]:
-                return [{"again": 1, "to": id_}]
-        shown: list[Any] = []
-        again, last, all_known = 0, "", True
-        # Nearly always a list is the longest one so far and what is new. Equal messages may stand for each other.
-        goes_on = 1 < count <= length and longest[0] is values[0]
-        if goes_on and longest == (values if count == length else values[:count]):
-            again, last = count, longest[-1].id
-            if count == length:
-                return [{"again": again, "to": last}]
-            new = values[count:]
-        elif _AS_IT_IS.issuperset(map(type, values)):
-            return values
-        else:
-            goes_on = False
-        for value in new:
-            id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
-            if type(id_) is str and known.get(id_) is value:
-                again, last = again + 1, id_
-                continue
-            if again:
-                shown.append({"again": again, "to": last})
-                again = 0
-            shown.append(self.tree(value))
-            all_known = all_known and type(id_) is str and known.get(id_) is value
-        if again:
-            shown.append({"again": again, "to": last})
-        if all_known and length > count:
-            if goes_on and self.longest is longest:
-                longest.extend(new)
-            else:
-                self.longest = list(values)
-        return shown
-
-
-Line = dict[str, Any]
+def _with_text_for_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _with_text_for_keys(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_for_keys(each) for each in value]
+    return value
 
 
 def _started(event: RunStarted, shown: Shown) -> Line:
@@ -301,7 +184,7 @@ def _ended(event: RunEnded, shown: Shown) -> Line:
         "parent_id": None if above is None else above._text or above.id_text,
         "name": run.name,
         "kind": kind,
-        "seconds": _seconds(event),
+        "seconds": int((event.time - run.started) * 1e6 + 0.5) / 1e6,  # to the microsecond
     }
     if kind in _MODELS:
         outputs = answer_of(outputs)
@@ -329,11 +212,6 @@ def _decision(event: Decision, shown: Shown) -> Line:
     }
 
 
-def _seconds(event: Event) -> float:
-    """How long the run took, to the microsecond."""
-    return int((event.time - event.run.started) * 1e6 + 0.5) / 1e6
-
-
 def _rare(event: Event, kind: str) -> Line:
     """How the lines begin that most runs do not have."""
     run = event.run
@@ -344,7 +222,7 @@ def _rare(event: Event, kind: str) -> Line:
 
 def _failed(event: RunFailed, shown: Shown) -> Line:
     line = _rare(event, "error")
-    line["seconds"] = _seconds(event)
+    line["seconds"] = round(event.time - event.run.started, 6)
     line["error_type"] = type(event.error).__name__
     line["error"] = shown(str(event.error))
     return line
