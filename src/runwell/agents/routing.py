@@ -15,7 +15,7 @@ from runwell.ports.command import Send
 __all__ = ["after_model", "after_tools", "sends"]
 
 
-Place = str | list[Send]
+Place = str | Send | list[Send]
 
 
 def after_model(setup: Setup) -> Callable[[Mapping[str, Any]], Place]:
@@ -83,10 +83,12 @@ def _to(place: Place, seat: str, reason: str) -> Place:
     return place
 
 
-def _said(place: str | list[Send]) -> str:
+def _said(place: Place) -> str:
     """A place in words."""
     if isinstance(place, str):
         return "end" if place == "__end__" else place
+    if isinstance(place, Send):
+        return f"tools: {place.arg['name']}"
     if len(place) == 1:
         return f"tools: {place[0].arg['name']}"
     return "tools: " + ", ".join(str(send.arg["name"]) for send in place)
@@ -120,10 +122,10 @@ def _named(own: frozenset[str], lent: Mapping[str, Any] | None, trait: str) -> f
     return own - lent.keys() | {name for name, traits in lent.items() if traits[trait]}
 
 
-def sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> list[Send]:
+def sends(setup: Setup, state: Mapping[str, Any], calls: list[Any]) -> Send | list[Send]:
     """Side by side, but an exclusive tool's call by itself, after the others."""
     if len(calls) == 1:
-        return [Send("tools", calls[0])]
+        return Send("tools", calls[0])
     exclusive = _named(setup.exclusive, lent_of(state), "exclusive")
     together = [call for call in calls if call["name"] not in exclusive] if exclusive else calls
     return [Send("tools", call) for call in (together or calls[:1])]

@@ -214,13 +214,10 @@ class AsyncDriver(Hosted):
     def _emit(self, effect: Emit) -> Any:
         return None if self.emit is None else given(self.emit(effect.item))
 
-    def _run_task(self, effect: RunTask[Any]) -> Any:
-        return run_lone(self, effect.begin(effect.arg))
-
     def _run_tasks(self, effect: RunTasks[Any]) -> Any:
         if len(effect.tasks) == 1:
             begin, effect.tasks = effect.tasks[0], ()  # the effect stays while it waits
-            return run_lone(self, begin(), listed=True)
+            return run_lone(self, RunTask(lambda _: begin()), listed=True)
         drive = self.drive
         return afan_out(
             [lambda task=task: drive(task()) for task in effect.tasks],  # type: ignore[misc]
@@ -240,7 +237,7 @@ AsyncDriver.table = {
     CallHook: AsyncDriver._hook,
     Emit: AsyncDriver._emit,
     Now: AsyncDriver._now,
-    RunTask: AsyncDriver._run_task,
+    RunTask: run_lone,
     RunTasks: AsyncDriver._run_tasks,
     Sleep: AsyncDriver._sleep,
 }

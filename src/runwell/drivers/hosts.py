@@ -19,7 +19,7 @@ from typing import Any
 
 from runwell.drivers.colour import told_apart
 from runwell.drivers.driven import Driven, HandedOver, cancelled, passed
-from runwell.effects import Flow, Outcome
+from runwell.effects import Outcome, RunTask
 
 __all__ = ["Host", "Hosted", "run_lone"]
 
@@ -118,7 +118,7 @@ class Host(Driven[Any]):
         raise StopIteration(outcome)
 
 
-def run_lone(driver: Hosted, flow: Flow[Any], *, listed: bool = False) -> Any:
+def run_lone(driver: Hosted, effect: RunTask[Any], *, listed: bool = False) -> Any:
     """Run engine code as a task of its own, under a copy of the context: gives what it gives and raises what it raises,
     or if `listed` gives its outcome, alone in a list; if it waits, what to await for that."""
     loop = driver.loop
@@ -133,7 +133,7 @@ def run_lone(driver: Hosted, flow: Flow[Any], *, listed: bool = False) -> Any:
         host = driver.idle.pop()  # type: ignore[union-attr]
         host.context = copy_context()
     task = host.task
-    host.flow = flow
+    host.flow = flow = effect.begin(effect.arg)
     failed: BaseException | None = None
     _leave_task(loop, here)
     _enter_task(loop, task)

@@ -57,6 +57,8 @@ Done = list[tuple[str, list[Write]]]
 
 NO_QUESTIONS: list[Interrupt] = []
 """Of a step that has ended."""
+NOT_YET: list[PlannedTask] = []
+"""The tasks that are put off, of a step that puts off none."""
 
 
 Begin = Callable[..., Coroutine[Any, Any, list[Write]]]
@@ -126,14 +128,16 @@ class Run(Keeping, Routing):
             begin = self._beginning()
             lone = RunTask(begin)
             watches = self.saver is not None and graph.output_is_state
+            stops = self.control is not None or bool(blueprint.deferred or self.breaks_before)
             straight = not (blueprint.joins or blueprint.deferred or self.joins)  # no task waits for another
             while self.next:
-                if self.control is not None and self.control.stopped and (self.saver is not None or not self.nested):
-                    raise GraphDrained(self.control.reason)
-                now, waiting = put_off(blueprint, self.next) if blueprint.deferred else (self.next, ())
-                if self.breaks_before and self._stands_before(now, held):
-                    yield from self._paused([])
-                    break
+                now, waiting = self.next, NOT_YET
+                if stops:
+                    self._drained()
+                    now, waiting = put_off(blueprint, now)
+                    if self.breaks_before and self._stands_before(now, held):
+                        yield from self._paused([])
+                        break
                 if self.stop is not None and self.step >= self.stop:
                     raise _too_many(graph.name, now, self.limit)
                 if watches and (self.watch is None or graph.debug):
@@ -237,6 +241,12 @@ class Run(Keeping, Routing):
         if "updates" in self.modes:
             await self._emit("updates", {STOPPED: mark})
         return self._unfinished(STOPPED, mark)
+
+    def _drained(self) -> None:
+        """Raise GraphDrained for a run that was asked to stop, if it can go on later or is in no other."""
+        control = self.control
+        if control is not None and control.stopped and (self.saver is not None or not self.nested):
+            raise GraphDrained(control.reason)
 
     def _stands_before(self, tasks: Sequence[PlannedTask], held: frozenset[str]) -> bool:
         """Whether one of the tasks is to be paused before; those `held` have been."""

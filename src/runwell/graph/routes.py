@@ -165,6 +165,8 @@ class Routing(RunState):
             target = chosen if branch.ends is None else branch.ends.get(chosen)
             if target in self.graph.nodes:
                 return (target,)
+        elif type(chosen) is Send and chosen.node in self.graph.nodes:
+            return (chosen,)
         return self._chosen(node, branch, chosen)
 
     async def _led(

@@ -247,7 +247,7 @@ def in_written_order(whole: Iterable[Any], broken: Iterable[Any]) -> list[Any]:
 
 def checked_calls(calls: Iterable[Mapping[str, Any]]) -> list[ToolCall]:
     """A new list of the calls with `id` and `type` filled in. Raises `InvalidInput` for what is no call."""
-    return [_checked_call(call) for call in calls]
+    return list(map(_checked_call, calls))
 
 
 def _checked_call(call: Mapping[str, Any]) -> ToolCall:
