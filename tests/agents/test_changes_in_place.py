@@ -302,3 +302,58 @@ def test_a_tool_node_refuses_listed_calls_of_one_id(run: Any) -> None:
     [call] = asks(a=1, b=2).tool_calls
     with pytest.raises(InvalidInput, match="Several calls have the id '1'"):
         run.invoke(ToolNode([add]), [call, call])
+
+
+def test_a_request_that_a_hook_keeps_is_read_later_as_it_was(run: Any) -> None:
+    """What is in a request is the hook's own, whenever it first looks at it."""
+    kept: list[Any] = []
+
+    def keeps(self: Any, request: Any, handler: Any) -> Any:
+        kept.append(request)
+        return handler(request)
+
+    model = FakeChatModel([asks(a=1, b=2), "Done."])
+    hooks = [named(name, "wrap_model_call", keeps) for name in ("outer", "inner")]
+    state = run.invoke(create_agent(model, [add], middleware=hooks), GO)
+    assert [[message.type for message in each.messages] for each in kept] == [["human"]] * 2 + [
+        ["human", "ai", "tool"]
+    ] * 2
+    assert [each.runtime.execution_info.node for each in kept] == ["model"] * 4
+    kept[0].messages.clear()
+    kept[0].tools.clear()
+    kept[0].model_settings["temperature"] = 1.0
+    assert [(len(each.messages), len(each.tools), each.model_settings) for each in kept[1:]] == [
+        (1, 1, {}), (3, 1, {}), (3, 1, {}),
+    ]  # fmt: skip
+    assert len(state["messages"]) == 4
+    assert kept[1].override(tools=[]).messages == kept[1].messages
+
+
+@pytest.mark.parametrize("reads", ["outer", "inner", "both"])
+def test_reading_the_messages_changes_nothing(run: Any, reads: str) -> None:
+    def looks(self: Any, request: Any, handler: Any) -> Any:
+        if reads in ("both", self.name):
+            assert [message.text for message in request.messages] == ["go"]
+            assert [each.name for each in request.tools] == ["add"]
+        return handler(request)
+
+    model = FakeChatModel(["Done."])
+    hooks = [named(name, "wrap_model_call", looks) for name in ("outer", "inner")]
+    run.invoke(create_agent(model, [add], middleware=hooks), GO)
+    [request] = model.requests
+    assert ([message.text for message in request.messages], request.tool_names) == (["go"], ["add"])
+
+
+def test_what_an_outer_hook_changed_is_what_an_inner_one_is_given(run: Any) -> None:
+    seen: list[str] = []
+
+    def looks(self: Any, request: Any, handler: Any) -> Any:
+        seen.extend(message.text for message in request.messages)
+        request.messages.append(HumanMessage("Please."))
+        return handler(request)
+
+    model = FakeChatModel(["Done."])
+    hooks = [named("outer", "wrap_model_call", remind), named("inner", "wrap_model_call", looks)]
+    run.invoke(create_agent(model, [add], middleware=hooks), GO)
+    assert seen == ["go", "Be brief."]
+    assert [message.text for message in model.requests[0].messages] == ["!", "go", "Be brief.", "Please."]

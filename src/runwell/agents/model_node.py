@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from operator import is_
+from operator import attrgetter, is_
 from types import MappingProxyType, coroutine
 from typing import Any
 
@@ -18,7 +18,10 @@ from runwell.agents.middleware.requests import (
     ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
-    own_messages,
+    Unread,
+    given_request,
+    has_all_of,
+    own_history,
     own_request,
     refused_return,
 )
@@ -44,7 +47,7 @@ from runwell.errors import (
 from runwell.graph.engine import Task
 from runwell.messages.calls import ensure_call_ids
 from runwell.messages.convert import convert_to_messages
-from runwell.messages.history import MessageList, fresh_reply_id
+from runwell.messages.history import fresh_reply_id
 from runwell.messages.message import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from runwell.messages.validity import require_valid_history
 from runwell.observe.run import record_decision, watched
@@ -54,14 +57,13 @@ __all__ = ["model_node"]
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """One for all turns."""
-UNSEEN = (None, None)
-"""No request that hooks are given."""
 
 
 def model_node(setup: Setup) -> Callable[[Task], Any]:
     """The model's node. What comes next is left to the graph's edges."""
     wraps = setup.wraps
     lends = any(hook.flow is None for hook in wraps)  # what hooks may change is a copy
+    usual, after_cut = Unread(setup.offered, list.copy), Unread(setup.offered_after_cut, list.copy)
 
     @flow
     @coroutine  # to `yield` the model's call: `await` would keep a generator for it, and the call, while it waits
@@ -73,7 +75,9 @@ def model_node(setup: Setup) -> Callable[[Task], Any]:
             turn.system = yield from _system(setup, setup.system, task)
         try:
             if wraps:
-                response = yield from _inside(turn, 0, _given(turn, lends)).__await__()
+                offered = usual if turn.tools is setup.offered else after_cut
+                request = _lent(turn, offered) if lends else _request(turn)
+                response = yield from _inside(turn, 0, request).__await__()
             else:  # `_ask`, written out: a frame less while the model speaks
                 called, messages, asked, bound, counted = _asking(turn, None)
                 response = yield Call(called, messages)
@@ -130,14 +134,13 @@ class _Turn:
     """One run of the node: `asked` is how often the model was, more than once where a hook asked again.
 
     `extra` are the updates that came with the responses of inner hooks, by the hook's place; those of an attempt
-    that was made again are forgotten. `lent` are tools offered that are not the agent's. `given` is the request that
-    hooks are given and its messages. `stray` are answers in the state whose calls are gone.
+    that was made again are forgotten. `lent` are tools offered that are not the agent's. `stray` are answers in the
+    state whose calls are gone.
     """
 
     __slots__ = (
         "asked",
         "extra",
-        "given",
         "history",
         "ledger",
         "lent",
@@ -169,7 +172,6 @@ class _Turn:
         self.asked = 0
         self.stray = stray
         self.tools: list[Any] = setup.offered_after_cut if "cut" in ledger else setup.offered
-        self.given: tuple[ModelRequest | None, Any] = UNSEEN
         self.lent: Mapping[str, Any] = NOTHING
         self.extra: Mapping[int, list[Any]] = NOTHING
 
@@ -187,28 +189,24 @@ def _stopped(setup: Setup, over: BudgetExceeded) -> Command[str]:
 # -- asking
 
 
-def _request(turn: _Turn, messages: list[BaseMessage], tools: list[Any]) -> ModelRequest:
+def _request(turn: _Turn) -> ModelRequest:
+    """The request as the agent makes it."""
     setup, task = turn.setup, turn.task
-    runtime: Any = task.runtime if setup.wraps or setup.guards else None  # nobody else is shown it
-    return ModelRequest(
-        model=setup.model,
-        messages=messages,
-        system_message=turn.system,
-        tools=tools,
-        response_format=setup.response_format,
-        state=task.values,
-        runtime=runtime,
+    runtime = task.runtime if setup.wraps or setup.guards else None  # nobody else is shown it
+    return given_request(
+        setup.model, turn.history, turn.system, turn.tools, setup.response_format, task.values, runtime
     )
 
 
-def _given(turn: _Turn, lends: bool) -> ModelRequest:
-    """The request that hooks are given."""
-    if lends:
-        request = _request(turn, own_messages(turn.history), turn.tools.copy())
-    else:
-        request = _request(turn, turn.history, turn.tools)
-    turn.given = request, request.messages
-    return request
+def _lent(turn: _Turn, tools: Unread) -> ModelRequest:
+    """The same, for hooks, which may change what they find in it."""
+    setup, task, messages = turn.setup, turn.task, Unread(turn.history, own_history)
+    return given_request(
+        setup.model, messages, turn.system, tools, setup.response_format, task.values, Unread(task, runtime_of)
+    )
+
+
+runtime_of = attrgetter("runtime")
 
 
 async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessage | None:
@@ -239,7 +237,7 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]] |
     if hook.flow is not None:
         return _in_flow(turn, index, request)
     if index:
-        request = _handed_on(turn, request)
+        request = own_request(request)  # which it may change in place, and who hands it on may do so again
     return Then(CallHook(hook.callee, request, partial(_inside, turn, index + 1)), partial(_outcome, turn, index))
 
 
@@ -256,16 +254,6 @@ def _outcome(turn: _Turn, index: int, made: Any) -> ModelResponse[Any]:
     if extra:
         turn.extra = {**turn.extra, index: extra}
     return response
-
-
-def _handed_on(turn: _Turn, request: ModelRequest) -> ModelRequest:
-    """The request for a hook of a user's inside another one, which may hand it on again: what is changed in it in place
-    is this one's alone."""
-    own = own_request(request)
-    given, messages = turn.given
-    if request is given and request.messages is messages:
-        turn.given = own, own.messages
-    return own
 
 
 async def _ask_again(turn: _Turn, request: ModelRequest) -> ModelResponse[Any]:
@@ -296,7 +284,7 @@ def _asking(turn: _Turn, request: ModelRequest | None) -> Asking:
     if request is None and (
         setup.usual is None or setup.guards or turn.tools is not setup.offered or getattr(model, "profile", None)
     ):
-        request = _request(turn, turn.history, turn.tools)
+        request = _request(turn)
     if request is None:
         messages, system, (called, bound) = turn.history, turn.system, setup.usual  # type: ignore[misc]
         turn.lent = NOTHING
@@ -335,16 +323,10 @@ def _answered(turn: _Turn, asked: Any, bound: Any, counted: int, reply: Any) -> 
 
 
 def _as_given(turn: _Turn, request: ModelRequest) -> bool:
-    """Whether hooks left the request that they were given as it was: so most do."""
-    given, messages = turn.given
+    """Whether hooks left the request as the agent makes it: so most do."""
     setup = turn.setup
     return (
-        request is given
-        and request.messages is messages
-        and type(messages) is MessageList
-        and messages.places is not None  # a list that was changed knows its places no more
-        and _same(request.tools, turn.tools)
-        and not request.model_settings
+        has_all_of(request, turn.history, turn.tools)
         and request.model is setup.model
         and request.system_message is turn.system
         and request.tool_choice is None

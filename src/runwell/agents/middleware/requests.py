@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -26,9 +26,12 @@ __all__ = [
     "ModelResponse",
     "ResponseT",
     "ToolCallRequest",
+    "Unread",
+    "given_request",
+    "has_all_of",
     "own_call",
     "own_call_request",
-    "own_messages",
+    "own_history",
     "own_request",
     "refused_return",
 ]
@@ -126,32 +129,122 @@ class ToolCallRequest:
 ToolHandler = Callable[[ToolCallRequest], Any]
 
 
-def own_messages(messages: Any) -> Any:
-    """A list of its own, of the same messages."""
+class Unread:
+    """What a field of a request holds until it is read for the first time: then `made(of)`, which is the hook's own.
+
+    Most hooks look at little of what they are given. What it is made `of` is nobody's to change.
+    """
+
+    __slots__ = ("made", "of")
+
+    def __init__(self, of: Any, made: Callable[[Any], Any]) -> None:
+        self.of = of
+        self.made = made
+
+
+def _on_reading(name: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+    """Have a field made when it is read. Gives what it holds before, and what sets that."""
+    slot: Any = vars(ModelRequest)[name]
+    held, hold = slot.__get__, slot.__set__
+
+    def read(request: Any) -> Any:
+        found = held(request)
+        if type(found) is Unread:
+            found = found.made(found.of)
+            hold(request, found)
+        return found
+
+    setattr(ModelRequest, name, property(read, hold))
+    return held, hold
+
+
+_messages, _hold_messages = _on_reading("messages")
+_tools, _hold_tools = _on_reading("tools")
+_settings, _hold_settings = _on_reading("model_settings")
+_runtime, _hold_runtime = _on_reading("runtime")
+_NO_SETTINGS = Unread({}, dict.copy)
+
+
+def given_request(
+    model: Any,
+    messages: Any,
+    system: Any,
+    tools: Any,
+    form: Any,
+    state: Any,
+    runtime: Any,
+    choice: Any = None,
+    settings: Any = _NO_SETTINGS,
+) -> ModelRequest:
+    """A request, for code that makes one at every step; the messages, tools, settings and runtime may be `Unread`."""
+    made = object.__new__(ModelRequest)
+    made.model = model
+    _hold_messages(made, messages)
+    made.system_message = system
+    _hold_tools(made, tools)
+    made.tool_choice = choice
+    made.response_format = form
+    made.state = state
+    _hold_runtime(made, runtime)
+    _hold_settings(made, settings)
+    return made  # fmt: skip
+
+
+def own_history(history: Any) -> Any:
+    """A list of its own, of the messages of a history, which it knows that it has while nobody changes it."""
+    if type(history) is not MessageList:
+        return history.copy()
+    own = MessageList(history, history.places)
+    own.left = history
+    return own
+
+
+def _own_messages(messages: Any) -> Any:
     if type(messages) is MessageList:
-        return MessageList(messages, messages.places)
+        own = MessageList(messages, messages.places)
+        if messages.left is not None and len(messages.left) == len(messages):
+            own.left = messages.left
+        return own
     return messages.copy() if isinstance(messages, list) else messages
 
 
 def own_request(request: ModelRequest) -> ModelRequest:
     """The request with lists of its own, for a hook that may change them in place."""
-    tools: Any = request.tools
-    settings: Any = request.model_settings
-    messages = own_messages(request.messages)
-    tools = tools.copy() if isinstance(tools, list) else tools
-    settings = settings.copy() if isinstance(settings, dict) else settings
-    if type(request) is not ModelRequest:
+    plain = type(request) is ModelRequest
+    messages = _messages(request)
+    if type(messages) is not Unread:
+        messages = _own_messages(messages)
+    tools = _tools(request)
+    if isinstance(tools, list):
+        tools = tools.copy()
+    settings = _settings(request)
+    if isinstance(settings, dict):
+        settings = settings.copy()
+    if not plain:
         return request.override(messages=messages, tools=tools, model_settings=settings)
-    return ModelRequest(  # `override`, written out: every hook of a user's inside another one is given such a copy
-        model=request.model,
-        messages=messages,
-        system_message=request.system_message,
-        tools=tools,
-        tool_choice=request.tool_choice,
-        response_format=request.response_format,
-        state=request.state,
-        runtime=request.runtime,
-        model_settings=settings,
+    return given_request(
+        request.model, messages, request.system_message, tools, request.response_format, request.state,
+        _runtime(request), request.tool_choice, settings,
+    )  # fmt: skip
+
+
+def has_all_of(request: ModelRequest, history: list[BaseMessage], tools: list[Any]) -> bool:
+    """Whether its messages and tools are these, and it has no settings, so far as that can be told at once."""
+    messages: Any = _messages(request)
+    if type(messages) is Unread:
+        messages = messages.of
+    elif type(messages) is MessageList and messages.left is not None and len(messages.left) == len(messages):
+        messages = messages.left
+    offered = _tools(request)
+    if type(offered) is Unread:
+        offered = offered.of
+    settings = _settings(request)
+    return (
+        messages is history
+        and (settings is _NO_SETTINGS or settings == {})
+        and (
+            offered is tools or (type(offered) is list and len(offered) == len(tools) and all(map(is_, offered, tools)))
+        )
     )
 
 
