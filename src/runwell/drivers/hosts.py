@@ -131,28 +131,28 @@ def run_lone(driver: Hosted, effect: RunTask[Any], *, listed: bool = False) -> A
         host = Host(driver, loop)
     else:
         host = driver.idle.pop()  # type: ignore[union-attr]
-        host.context = copy_context()
     task = host.task
+    context: Any = host.context if fresh else copy_context()
     host.flow = flow = effect.begin(effect.arg)
     failed: BaseException | None = None
     _leave_task(loop, here)
     _enter_task(loop, task)
     try:
-        host.begun(host.context.run(host.go, flow.send, None))  # type: ignore[union-attr]
+        waits_for = context.run(host.go, flow.send, None)
     except StopIteration as stop:
         value = stop.value
     except BaseException as error:
         failed = told_apart(error)
     else:
-        if fresh:
-            host.context = None  # it is that of the task
+        host.context = None if fresh else context  # None: that of the task
+        host.begun(waits_for)
         host.wake()
         host.task = None  # which is not to be kept alive by itself
         return HandedOver(task, cancels, listed)
     finally:
         _leave_task(loop, task)
         _enter_task(loop, here)
-    host.flow = host.context = None
+    host.flow = None
     if host.over or task.cancelling():
         host.wake()  # it cancelled its own task and did not wait: that takes effect as it ends
         failed = asyncio.CancelledError()

@@ -446,7 +446,7 @@ class Run(Keeping, Routing):
         if self.stop is None or self.step + 1 >= self.stop:
             return False
         if self.watch is not None:
-            self.watch.check((name,), self.values, {}, self.graph.untracked)
+            self.watch.check([(name, [])], self.values, {}, self.graph.untracked)
         return True
 
     def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> Observed | None:
@@ -570,7 +570,7 @@ class Run(Keeping, Routing):
             else:
                 changes = apply_step(graph.blueprint, self.values, done)
         if self.watch is not None:
-            self.watch.check((node for node, _ in done), self.values, changes, graph.untracked)
+            self.watch.check(done, self.values, changes, graph.untracked)
         if changes:
             if graph.schema.kind == "pydantic":
                 self.check(changes, ", ".join(node for node, _ in done))

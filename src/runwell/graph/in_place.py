@@ -61,12 +61,12 @@ class Watch:
 
     def check(
         self,
-        nodes: Iterable[str],
+        done: Iterable[tuple[str, Any]],
         values: Mapping[str, Any],
         changes: Mapping[str, tuple[Any, Any]],
         unsaved: frozenset[str],
     ) -> None:
-        """Raise InvalidUpdateError for what `nodes` changed in place and `changes` does not have.
+        """Raise InvalidUpdateError for what nodes, of `done` as (node, writes), changed in place and `changes` lacks.
 
         The very same object, returned, counts as a change: it is saved whole. In another one around it what is inside
         counts as it was.
@@ -80,11 +80,11 @@ class Watch:
                 found.append((name, f"{size} items became {len(values[name])}"))
         for name, what in found:
             if name not in unsaved:
-                raise _refused(nodes, name, what)
+                raise _refused(done, name, what)
         for name, before in self.contents.items():
             returned = name in changes and changes[name][1] is values[name]
             if not returned and name not in unsaved and self.pack(values[name]) != before:
-                raise _refused(nodes, name, "its contents are others than before the step")
+                raise _refused(done, name, "its contents are others than before the step")
 
 
 def _changed(
@@ -170,8 +170,8 @@ def _where(value: Any, before: Any) -> str:
 _MESSAGE = "what message"
 
 
-def _refused(nodes: Iterable[str], name: str, what: str) -> InvalidUpdateError:
-    who = ", ".join(map(repr, dict.fromkeys(nodes)))
+def _refused(done: Iterable[tuple[str, Any]], name: str, what: str) -> InvalidUpdateError:
+    who = ", ".join(map(repr, dict(done)))
     if what.startswith(_MESSAGE):
         return InvalidUpdateError(
             f"Node {who} changed {name!r} in place ({what}): that would not be saved, returned or not.",

@@ -13,10 +13,16 @@ from runwell.messages.message import AIMessage
 __all__ = ["text_of_args", "without_deep_calls"]
 
 
+_FLAT = frozenset({str, int, float, bool, type(None)})
+
+
 def without_deep_calls(message: AIMessage) -> AIMessage:
     """The message with calls nested too deep as malformed ones; as it is where there are none."""
     for call in message.tool_calls:
-        for value in call["args"].values():
+        values = call["args"].values()
+        if _FLAT.issuperset(map(type, values)):
+            continue  # as mostly
+        for value in values:
             if isinstance(value, (dict, list)) and depth_of(value) >= MAX_DEPTH:
                 return _changed(message)
     return message

@@ -459,6 +459,15 @@ class ToolMessage(BaseMessage):
         self._kwargs = additional_kwargs
         self._facts = response_metadata
 
+    @classmethod
+    def _answering(cls, text: str, tool_call_id: str, name: str | None, artifact: Any) -> Self:
+        """The usual answer of a tool, without the dict that Python makes of keywords for a class."""
+        message = object.__new__(cls)
+        message.content, message.tool_call_id, message.name, message.artifact = text, tool_call_id, name, artifact
+        message.status = "success"
+        message.id = message._kwargs = message._facts = None
+        return message
+
 
 @dataclass(slots=True, init=False, repr=False, eq=False)
 class ChatMessage(BaseMessage):

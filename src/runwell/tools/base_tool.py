@@ -335,7 +335,10 @@ class BaseTool(KeywordFields, Runnable[Any, Any]):
         artifact: Any = None
         if self._output is not None or self.response_format != "content":
             result, artifact = self._split(result)
-        return ToolMessage(to_content(result), tool_call_id=call.get("id") or "", name=self.name, artifact=artifact)
+        content, call_id = to_content(result), call.get("id") or ""
+        if type(content) is str and type(call_id) is str:
+            return ToolMessage._answering(content, call_id, self.name, artifact)
+        return ToolMessage(content, tool_call_id=call_id, name=self.name, artifact=artifact)
 
     def answer_error(self, error: BaseException, call: Mapping[str, Any]) -> ToolMessage | None:
         """The tool's own answer to an error, by its handlers; None when it leaves the error to others."""
