@@ -223,7 +223,10 @@ NOW: Final = Now()
 
 
 def flow(function: F) -> F:
-    """Mark an `async def` as engine code: it awaits effects, not asyncio. A conditional edge may be a plain one."""
+    """Mark an `async def` as engine code: it awaits effects, not asyncio.
+
+    A conditional edge may be a plain function, and a node one that gives a coroutine, or None for nothing to do.
+    """
     function.__runwell_flow__ = True  # type: ignore[attr-defined]
     return function
 

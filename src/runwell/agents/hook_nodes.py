@@ -29,38 +29,42 @@ def hook_node(setup: Setup, name: str) -> Callable[[Task], Any]:
     plain = [hook.callee.sync if hook.flow is None and hook.callee.aio is None else None for hook in hooks]
     tidy = all(hook.flow is not None or function is not None for hook, function in zip(hooks, plain, strict=True))
 
+    count = len(hooks)
+
     @flow
-    async def run_hooks(task: Task) -> Any:
+    def run_hooks(task: Task) -> Any:
+        here = copy_context().run if tidy else _here  # what plain hooks set is seen by those behind them only
+        at, update = here(in_turn, plain, 0, task.values, task.runtime)
+        return None if update is None and at == count else go_on(task, here, at, update)
+
+    async def go_on(task: Task, here: Callable[..., Any], at: int, update: Any) -> Any:
+        """From where one of them had something to say, or is none that can be called in place."""
         writes: list[Write] = []
         state, runtime = task.values, task.runtime
         to_tools: Hook | None = None
-        here = copy_context().run if tidy else _here  # what plain hooks set is seen by those behind them only
-        at, count = 0, len(hooks)
-        while at < count:
-            if plain[at] is not None:  # and those behind it, while they have nothing to say
-                at, update = here(in_turn, plain, at, state, runtime)
-                hook = hooks[at - 1]
-            else:
-                hook = hooks[at]
-                at += 1
-                if hook.flow is not None:
-                    update = await hook.flow(state, runtime)
-                else:
-                    update = await Call(hook.callee, state, runtime)
-            if update is None:
-                continue
+        while True:
+            hook = hooks[at - 1]
             if is_coroutine(update):
                 update = await Call(GIVEN, update)
-                if update is None:
-                    continue
-            changed, jump = _read(hook, name, update)
-            if changed:
-                writes.extend(changed)
-                state = {**state, **{k: new for k, (_, new) in _changes(task, state, name, changed).items()}}
-            if jump == "tools" and name == "after_model":
-                to_tools = hook  # where the agent is going; the hooks after it have their say about the calls first
-            elif jump is not None:
-                return [writes or None, _way(setup, hook, name, jump, state)]
+            if update is not None:
+                changed, jump = _read(hook, name, update)
+                if changed:
+                    writes.extend(changed)
+                    state = {**state, **{k: new for k, (_, new) in _changes(task, state, name, changed).items()}}
+                if jump == "tools" and name == "after_model":
+                    to_tools = hook  # where the agent is going; the hooks after it have their say about the calls first
+                elif jump is not None:
+                    return [writes or None, _way(setup, hook, name, jump, state)]
+            if at == count:
+                break
+            if plain[at] is not None:  # and those behind it, while they have nothing to say
+                at, update = here(in_turn, plain, at, state, runtime)
+                continue
+            hook, at = hooks[at], at + 1
+            if hook.flow is not None:
+                update = await hook.flow(state, runtime)
+            else:
+                update = await Call(hook.callee, state, runtime)
         if to_tools is not None and open_calls(state["messages"]):
             return [writes or None, _way(setup, to_tools, name, "tools", state)]
         return writes or None

@@ -42,7 +42,7 @@ from runwell.observe.context import CURRENT
 from runwell.observe.events import Chunk
 from runwell.observe.run import open_run, tell, watched
 from runwell.ports.command import Command, Interrupt
-from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, Runtime, TaskScope
+from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Run(Keeping, Routing):
                     except (Exception, Signal) as error:
                         done, interrupts = yield from self._results(now, now, [Outcome(error=error)], {}, [])
                     else:
-                        done = [(now[0].node, writes)]  # that of one that followed, maybe: see `_through`
+                        done = [(now[0].node, writes)]  # that of one that followed, maybe: see `_task`
                 else:
                     done, interrupts = yield from self._step(now, begin)
                 if not done:
@@ -209,8 +209,7 @@ class Run(Keeping, Routing):
 
     def _beginning(self) -> Begin:
         self.watched = watched()
-        if self.graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after):
-            return self._through
+        self.passes = self.graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after)
         return self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
 
     async def _close(self) -> None:
@@ -331,42 +330,61 @@ class Run(Keeping, Routing):
         return [(task.node, results[task.id]) for task in tasks], []
 
     async def _task(self, planned: PlannedTask, alone: bool = True) -> list[Write]:
-        """One task to its writes. A result beside siblings is saved at once; a pause or failure always is."""
-        node = self.graph.nodes_and_start[planned.node]
-        scope = self._scope(planned)
-        CURRENT_TASK.set(scope)
-        observed: Observed | None = None
-        try:
-            try:  # `settled`, written out: a coroutine less in every step
-                if self.watched:
-                    observed = self._observed(node, planned, alone)
-                if node.bare:
-                    scope.values = self.values if not self.graph.managed else self.managed(self.values)
-                    writes = self._written(node, scope, await node.flow(scope))  # type: ignore[misc]
-                elif node.guarded:
-                    writes = await guarded(self, node, planned, scope.runtime, scope)
-                else:
-                    writes = await self.attempt(node, planned, scope.runtime, scope)
-                if scope.calls is not None or scope.pause is not None:
-                    await closed(scope)
+        """One task to its writes. A result beside siblings is saved at once; a pause or failure always is.
+
+        While it is a quiet one that had nothing to say, and nobody watches, what follows it is run too, without a round
+        of the engine. Nothing tells such steps from those that are taken one by one: they count, and a task that fails
+        or pauses is kept under its own name.
+        """
+        while True:
+            node = self.graph.nodes_and_start[planned.node]
+            scope = self._scope(planned)
+            CURRENT_TASK.set(scope)
+            observed: Observed | None = None
+            try:
+                try:  # `settled`, written out: a coroutine less in every step
+                    if self.watched:
+                        observed = self._observed(node, planned, alone)
+                    if node.bare:
+                        scope.values = self.values if not self.graph.managed else self.managed(self.values)
+                        made = node.flow(scope)  # type: ignore[misc]
+                        writes = self._written(node, scope, made if made is None else await made)
+                    elif node.guarded:
+                        writes = await guarded(self, node, planned, scope.runtime, scope)
+                    else:
+                        writes = await self.attempt(node, planned, scope.runtime, scope)
+                    if scope.calls is not None or scope.pause is not None:
+                        await closed(scope)
+                except BaseException as error:
+                    if scope.calls is not None:
+                        await ended_by(scope.calls, error)
+                    raise
+                if observed is not None:
+                    self._seen_to_end(node, writes, observed)
             except BaseException as error:
-                if scope.calls is not None:
-                    await ended_by(scope.calls, error)
+                if observed is not None:
+                    observed.__exit__(None, error)
+                await self._not_done(planned, scope, error)
                 raise
-            if observed is not None:
-                self._seen_to_end(node, writes, observed)
-        except BaseException as error:
-            if observed is not None:
-                observed.__exit__(None, error)
-            await self._not_done(planned, scope, error)
-            raise
-        if self.saver is not None:
-            self._count(scope, writes)
-            if not alone:
-                await self._keep_done(scope, writes)
-        if self.modes:
-            await self._tell(node, scope, writes)
-        return writes
+            if self.saver is not None:
+                self._count(scope, writes)
+                if not alone:
+                    await self._keep_done(scope, writes)
+            if self.modes:
+                await self._tell(node, scope, writes)
+            if writes or not (alone and self.passes and self._passes(node)):
+                return writes
+            target = self.graph.only_edge.get(node.name)
+            if target is not None:
+                following = PlannedTask(f"{target}:{self.step + 2}", target)
+            else:
+                targets: Any = self.led(node.name, writes)
+                tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
+                if len(tasks) != 1:
+                    return writes
+                following = tasks[0]
+            self.step += 1
+            self.next[0] = planned = following
 
     def _count(self, scope: Task, writes: list[Write]) -> None:
         """Add to a task's writes what it used of a budget, which is saved with them."""
@@ -392,13 +410,10 @@ class Run(Keeping, Routing):
         base = self.base
         if self.saver is None and scope.budget is None and not self.graph.nodes_and_start[scope.node].own_runtime:
             return base
-        runtime = base.at(
-            ExecutionInfo(
-                self.thread_id, scope.head, self.ns, scope.task_id, scope.node, scope.step, 1, self.token or self.run_id
-            )
+        run_id = self.token or self.run_id
+        return base.at(
+            (self.thread_id, scope.head, self.ns, scope.task_id, scope.node, scope.step, 1, run_id), scope.budget
         )
-        runtime.budget = scope.budget
-        return runtime
 
     async def _keep_done(self, scope: Task, writes: list[Write]) -> None:
         kept = _tracked(self.graph, writes)
@@ -416,37 +431,15 @@ class Run(Keeping, Routing):
             )
             await self.keep(scope, TaskRecord(planned.id, planned.node, error=f"{type(error).__name__}: {error}"))
 
-    async def _through(self, planned: PlannedTask, alone: bool = True) -> list[Write]:
-        """A task, and while it is a quiet one that had nothing to say what follows it, without a round of the engine.
-
-        Nothing tells such steps from those that are taken one by one: they count, and a task that fails or pauses is
-        kept under its own name. It is for runs that nobody watches.
-        """
-        writes = await self._task(planned, alone)
-        while not writes and alone and self._passes(planned.node):
-            target = self.graph.only_edge.get(planned.node)
-            if target is not None:
-                following = PlannedTask(f"{target}:{self.step + 2}", target)
-            else:
-                targets: Any = self.led(planned.node, [])
-                tasks = tasks_to(self.step + 2, await targets if is_coroutine(targets) else targets)
-                if len(tasks) != 1:
-                    break
-                following = tasks[0]
-            self.step += 1
-            self.next[0] = planned = following
-            writes = await self._task(planned, True)
-        return writes
-
-    def _passes(self, name: str) -> bool:
+    def _passes(self, node: Node) -> bool:
         """Whether what follows a node without writes may run in its task; else that is for the engine to say."""
         control = self.control
-        if not self.graph.nodes_and_start[name].passes or (control is not None and control.stopped) or self._records:
+        if not node.passes or (control is not None and control.stopped) or self._records:
             return False
         if self.stop is None or self.step + 1 >= self.stop:
             return False
         if self.watch is not None:
-            self.watch.check([(name, [])], self.values, {}, self.graph.untracked)
+            self.watch.check([(node.name, [])], self.values, {}, self.graph.untracked)
         return True
 
     def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> Observed | None:
@@ -499,7 +492,9 @@ class Run(Keeping, Routing):
         state: Any = None
         if node.flow is not None:
             scope.values = self.values if not self.graph.managed else self.managed(self.values)
-            result = await node.flow(scope)
+            result = node.flow(scope)
+            if result is not None:
+                result = await result
         elif node.subgraph is not None:
             return await self._nested(node, planned, scope)
         else:

@@ -56,6 +56,7 @@ class RunState:
         "nested",
         "next",
         "ns",
+        "passes",
         "pending",
         "place",
         "saver",
@@ -136,6 +137,8 @@ class RunState:
         self.pending: Commit | None = None
         self.watch: Watch | None = None
         self.watched = False
+        self.passes = False
+        """Whether quiet tasks without writes are followed in place; see `Run._task`."""
         """Whether anybody is told of its tasks, once steps are taken."""
         self.spent: dict[str, Any] | None = None
         """What its tasks used of a budget around it, where that stands beside the state: `spent`'s."""

@@ -264,7 +264,7 @@ class _Held:
 
 def _scope_inside(outer: TaskScope, place: str, name: str) -> TaskScope:
     """The scope of a call: a task of its own, whose answers and records are kept by the node it is called in."""
-    runtime = outer.runtime.at(replace(outer.runtime.execution_info, task_id=place, attempt=1))
+    runtime = outer.runtime.at(replace(outer.runtime.execution_info, task_id=place, attempt=1), outer.runtime.budget)
     scope = TaskScope(place, outer.node, runtime, outer.place, outer.run, outer.can_pause, outer.in_process)
     scope.records, scope.inside, scope.prefix = outer.records, outer, f"{place}/"
     records, count = scope.records, 0

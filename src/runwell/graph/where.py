@@ -26,7 +26,8 @@ def get_runtime() -> Runtime[Any]:
     run = scope.run
     if run is not None and not scope.runtime.execution_info.task_id:  # nobody had asked for its place
         scope.runtime = scope.runtime.at(
-            ExecutionInfo(run.thread_id, run.head, run.ns, scope.task_id, scope.node, run.step + 1, run_id=run.run_id)
+            ExecutionInfo(run.thread_id, run.head, run.ns, scope.task_id, scope.node, run.step + 1, run_id=run.run_id),
+            scope.runtime.budget,
         )
     return scope.runtime
 

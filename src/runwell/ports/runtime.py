@@ -121,12 +121,23 @@ class Runtime(Generic[C]):
         place = f"{info.thread_id}:{info.checkpoint_id}" if info.checkpoint_id is not None else info.run_id
         return f"{place}:{info.task_id}"
 
-    def at(self, place: ExecutionInfo) -> Runtime[C]:
-        """A copy for another place: what `override(execution_info=place)` gives, for code that runs at every step."""
-        return Runtime(
-            self.context, self.store, self.stream_writer, self.previous, self.principal, _given_config(self), place,
-            self.control, self.budget, self.pulse,
-        )  # fmt: skip
+    def at(self, place: ExecutionInfo | tuple[Any, ...], budget: Any) -> Runtime[C]:
+        """A copy for another place and budget: what `override` gives, for code that runs at every step.
+
+        The place may be the values of one, in their order: it is made of them when it is first read.
+        """
+        made: Runtime[C] = object.__new__(Runtime)
+        made.context = self.context
+        made.store = self.store
+        made.stream_writer = self.stream_writer
+        made.previous = self.previous
+        made.principal = self.principal
+        _hold_config(made, _given_config(self))
+        _hold_info(made, place)
+        made.control = self.control
+        made.budget = budget
+        made.pulse = self.pulse
+        return made
 
     def override(self, **changes: Any) -> Runtime[C]:
         """A copy with some fields changed."""
@@ -146,6 +157,10 @@ class LaterConfig:
 
 _slot: Any = vars(Runtime)["config"]
 _given_config: Callable[[Runtime[Any]], Any] = _slot.__get__
+_hold_config: Callable[[Runtime[Any], Any], None] = _slot.__set__
+_info_slot: Any = vars(Runtime)["execution_info"]
+_given_info: Callable[[Runtime[Any]], Any] = _info_slot.__get__
+_hold_info: Callable[[Runtime[Any], Any], None] = _info_slot.__set__
 
 
 def _config(runtime: Runtime[Any]) -> dict[str, Any]:
@@ -157,7 +172,16 @@ def _config(runtime: Runtime[Any]) -> dict[str, Any]:
     return found.made
 
 
-Runtime.config = property(_config, _slot.__set__)  # type: ignore[assignment, misc]
+def _info(runtime: Runtime[Any]) -> ExecutionInfo:
+    found = _given_info(runtime)
+    if type(found) is tuple:
+        found = ExecutionInfo(*found)
+        _hold_info(runtime, found)
+    return found  # type: ignore[no-any-return]
+
+
+Runtime.config = property(_config, _hold_config)  # type: ignore[assignment, misc]
+Runtime.execution_info = property(_info, _hold_info)  # type: ignore[assignment, misc]
 
 
 class TaskScope:
