@@ -126,16 +126,16 @@ def in_place(function: Callable[..., T], *args: Any) -> T:
             _slow(function, taken)
 
 
-def in_turn(functions: Sequence[Callable[..., T] | None], at: int, *args: Any) -> tuple[int, T | None]:
-    """`in_place` for those from `at` on, up to the first None among them, or the first that gives something: how far it
-    came, and what that gave."""
+def in_turn(functions: Sequence[Callable[..., T] | None], at: int, one: Any, other: Any) -> tuple[int, T | None]:
+    """`in_place`, with two arguments, for those from `at` on, up to the first None among them, or the first that gives
+    something: how far it came, and what that gave."""
     start = perf_counter()
     try:
         for place in range(at, len(functions)):
             function = functions[place]
             if function is None:
                 return place, None
-            given = function(*args)
+            given = function(one, other)
             if (now := perf_counter()) - start > SLOW_S:
                 _slow(function, now - start)
             start = now

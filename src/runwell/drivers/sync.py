@@ -216,7 +216,7 @@ class SyncDriver:
             if (told := told_apart(error)) is error:
                 raise
             raise told from error
-        if not is_coroutine(result):
+        if type(result) is not CoroutineType:
             return result
 
         def given(request: Any, handler: Callable[[Any], Any]) -> Any:

@@ -348,7 +348,10 @@ class Run(Keeping, Routing):
                     if node.bare:
                         scope.values = self.values if not self.graph.managed else self.managed(self.values)
                         made = node.flow(scope)  # type: ignore[misc]
-                        writes = self._written(node, scope, made if made is None else await made)
+                        if made is None and scope.pushed is None:  # as hooks with nothing to say do
+                            writes = []
+                        else:
+                            writes = self._written(node, scope, made if made is None else await made)
                     elif node.guarded:
                         writes = await guarded(self, node, planned, scope.runtime, scope)
                     else:

@@ -126,18 +126,19 @@ class Runtime(Generic[C]):
 
         The place may be the values of one, in their order: it is made of them when it is first read.
         """
-        made: Runtime[C] = object.__new__(Runtime)
+        made: Any = object.__new__(Runtime)
+        given: Any = self
         made.context = self.context
         made.store = self.store
         made.stream_writer = self.stream_writer
         made.previous = self.previous
         made.principal = self.principal
-        _hold_config(made, _given_config(self))
-        _hold_info(made, place)
+        made._held_config = given._held_config
+        made._held_info = place
         made.control = self.control
         made.budget = budget
         made.pulse = self.pulse
-        return made
+        return made  # type: ignore[no-any-return]
 
     def override(self, **changes: Any) -> Runtime[C]:
         """A copy with some fields changed."""
@@ -157,10 +158,8 @@ class LaterConfig:
 
 _slot: Any = vars(Runtime)["config"]
 _given_config: Callable[[Runtime[Any]], Any] = _slot.__get__
-_hold_config: Callable[[Runtime[Any], Any], None] = _slot.__set__
 _info_slot: Any = vars(Runtime)["execution_info"]
 _given_info: Callable[[Runtime[Any]], Any] = _info_slot.__get__
-_hold_info: Callable[[Runtime[Any], Any], None] = _info_slot.__set__
 
 
 def _config(runtime: Runtime[Any]) -> dict[str, Any]:
@@ -176,12 +175,14 @@ def _info(runtime: Runtime[Any]) -> ExecutionInfo:
     found = _given_info(runtime)
     if type(found) is tuple:
         found = ExecutionInfo(*found)
-        _hold_info(runtime, found)
+        _info_slot.__set__(runtime, found)
     return found  # type: ignore[no-any-return]
 
 
-Runtime.config = property(_config, _hold_config)  # type: ignore[assignment, misc]
-Runtime.execution_info = property(_info, _hold_info)  # type: ignore[assignment, misc]
+Runtime._held_config = _slot  # type: ignore[attr-defined]  # what they hold before, without a call
+Runtime._held_info = _info_slot  # type: ignore[attr-defined]
+Runtime.config = property(_config, _slot.__set__)  # type: ignore[assignment, misc]
+Runtime.execution_info = property(_info, _info_slot.__set__)  # type: ignore[assignment, misc]
 
 
 class TaskScope:

@@ -142,8 +142,8 @@ class Unread:
         self.made = made
 
 
-def _on_reading(name: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
-    """Have a field made when it is read. Gives what it holds before, and what sets that."""
+def _on_reading(name: str) -> None:
+    """Have a field made when it is read. What it holds before is under its name with `_held` in front."""
     slot: Any = vars(ModelRequest)[name]
     held, hold = slot.__get__, slot.__set__
 
@@ -154,14 +154,12 @@ def _on_reading(name: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], N
             hold(request, found)
         return found
 
+    setattr(ModelRequest, f"_held_{name}", slot)
     setattr(ModelRequest, name, property(read, hold))
-    return held, hold
 
 
-_messages, _hold_messages = _on_reading("messages")
-_tools, _hold_tools = _on_reading("tools")
-_settings, _hold_settings = _on_reading("model_settings")
-_runtime, _hold_runtime = _on_reading("runtime")
+for _name in ("messages", "tools", "model_settings", "runtime"):
+    _on_reading(_name)
 _NO_SETTINGS = Unread({}, dict.copy)
 
 
@@ -177,17 +175,17 @@ def given_request(
     settings: Any = _NO_SETTINGS,
 ) -> ModelRequest:
     """A request, for code that makes one at every step; the messages, tools, settings and runtime may be `Unread`."""
-    made = object.__new__(ModelRequest)
+    made: Any = object.__new__(ModelRequest)
     made.model = model
-    _hold_messages(made, messages)
+    made._held_messages = messages
     made.system_message = system
-    _hold_tools(made, tools)
+    made._held_tools = tools
     made.tool_choice = choice
     made.response_format = form
     made.state = state
-    _hold_runtime(made, runtime)
-    _hold_settings(made, settings)
-    return made  # fmt: skip
+    made._held_runtime = runtime
+    made._held_model_settings = settings
+    return made  # type: ignore[no-any-return]
 
 
 def own_history(history: Any) -> Any:
@@ -210,35 +208,36 @@ def _own_messages(messages: Any) -> Any:
 
 def own_request(request: ModelRequest) -> ModelRequest:
     """The request with lists of its own, for a hook that may change them in place."""
-    plain = type(request) is ModelRequest
-    messages = _messages(request)
+    given: Any = request
+    messages = given._held_messages
     if type(messages) is not Unread:
         messages = _own_messages(messages)
-    tools = _tools(request)
+    tools = given._held_tools
     if isinstance(tools, list):
         tools = tools.copy()
-    settings = _settings(request)
+    settings = given._held_model_settings
     if isinstance(settings, dict):
         settings = settings.copy()
-    if not plain:
+    if type(request) is not ModelRequest:
         return request.override(messages=messages, tools=tools, model_settings=settings)
     return given_request(
         request.model, messages, request.system_message, tools, request.response_format, request.state,
-        _runtime(request), request.tool_choice, settings,
+        given._held_runtime, request.tool_choice, settings,
     )  # fmt: skip
 
 
 def has_all_of(request: ModelRequest, history: list[BaseMessage], tools: list[Any]) -> bool:
     """Whether its messages and tools are these, and it has no settings, so far as that can be told at once."""
-    messages: Any = _messages(request)
+    given: Any = request
+    messages = given._held_messages
     if type(messages) is Unread:
         messages = messages.of
     elif type(messages) is MessageList and messages.left is not None and len(messages.left) == len(messages):
         messages = messages.left
-    offered = _tools(request)
+    offered = given._held_tools
     if type(offered) is Unread:
         offered = offered.of
-    settings = _settings(request)
+    settings = given._held_model_settings
     return (
         messages is history
         and (settings is _NO_SETTINGS or settings == {})
