@@ -158,7 +158,8 @@ class RunTask(Effect[T]):
 
 
 class Then(Generic[T]):
-    """One effect, and what `then` makes of its result: a flow that needs no frame of its own.
+    """One effect, and what `then` makes of its result: a flow that needs no frame of its own. A class made from it may
+    have that as a method.
 
     What a hook's `inner` gives may be one. A driver that calls the hook in place does what it asks for at once.
     """

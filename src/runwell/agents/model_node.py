@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter, is_
+from operator import is_
 from types import MappingProxyType, coroutine
 from typing import Any
 
@@ -201,12 +201,7 @@ def _request(turn: _Turn) -> ModelRequest:
 def _lent(turn: _Turn, tools: Unread) -> ModelRequest:
     """The same, for hooks, which may change what they find in it."""
     setup, task, messages = turn.setup, turn.task, Unread(turn.history, own_history)
-    return given_request(
-        setup.model, messages, turn.system, tools, setup.response_format, task.values, Unread(task, runtime_of)
-    )
-
-
-runtime_of = attrgetter("runtime")
+    return given_request(setup.model, messages, turn.system, tools, setup.response_format, task.values, task)
 
 
 async def _system(setup: Setup, called: Callee[Any], task: Task) -> SystemMessage | None:
@@ -238,7 +233,21 @@ def _inside(turn: _Turn, index: int, request: Any) -> Flow[ModelResponse[Any]] |
         return _in_flow(turn, index, request)
     if index:
         request = own_request(request)  # which it may change in place, and who hands it on may do so again
-    return Then(CallHook(hook.callee, request, partial(_inside, turn, index + 1)), partial(_outcome, turn, index))
+    return _Around(turn, index, request)
+
+
+class _Around(Then[ModelResponse[Any]]):
+    """A hook of a user's around the call."""
+
+    __slots__ = ("index", "turn")
+
+    def __init__(self, turn: _Turn, index: int, request: ModelRequest) -> None:
+        self.effect = CallHook(turn.setup.wraps[index].callee, request, partial(_inside, turn, index + 1))
+        self.turn = turn
+        self.index = index
+
+    def then(self, made: Any) -> ModelResponse[Any]:
+        return made if type(made) is ModelResponse and made.result else _outcome(self.turn, self.index, made)
 
 
 async def _in_flow(turn: _Turn, index: int, request: ModelRequest) -> ModelResponse[Any]:
@@ -248,8 +257,6 @@ async def _in_flow(turn: _Turn, index: int, request: ModelRequest) -> ModelRespo
 
 def _outcome(turn: _Turn, index: int, made: Any) -> ModelResponse[Any]:
     """What the hook's caller gets of what the hook gave."""
-    if type(made) is ModelResponse and made.result:
-        return made
     response, extra = _response(made, turn.setup.wraps[index])
     if extra:
         turn.extra = {**turn.extra, index: extra}

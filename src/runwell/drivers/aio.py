@@ -140,7 +140,7 @@ class AsyncDriver(Hosted):
 
     def drive(self, flow: Flow[T] | Then[T]) -> Driven[T]:
         """Engine code, to be awaited."""
-        made: Any = flow.__await__() if type(flow) is Then else flow
+        made: Any = flow.__await__() if isinstance(flow, Then) else flow
         return Driven(self, made)
 
     def _call(self, effect: Call[Any]) -> Any:

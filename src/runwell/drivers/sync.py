@@ -100,7 +100,7 @@ class SyncDriver:
     def drive(self, flow: Flow[T] | Then[T], thrown: BaseException | None = None) -> T:
         """Run engine code to its end; with `thrown`, by raising that where it stands."""
         table: Any = self._table
-        if type(flow) is Then:
+        if isinstance(flow, Then):
             return flow.then(table[type(flow.effect)](self, flow.effect))
         coroutine: Any = flow
         send = coroutine.send

@@ -52,7 +52,7 @@ class EnumeratingDriver(SyncDriver):
         return copy_context().run(self.drive, coroutine)
 
     def drive(self, flow: Flow[T] | Then[T], thrown: BaseException | None = None) -> T:
-        coroutine: Any = flow.__await__() if type(flow) is Then else flow
+        coroutine: Any = flow.__await__() if isinstance(flow, Then) else flow
         value: Any = thrown
         step: Callable[[Any], Any] = coroutine.send if thrown is None else coroutine.throw
         try:

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from runwell.drivers.colour import is_coroutine
 from runwell.errors import InvalidInput, InvalidUpdateError, nearest
+from runwell.graph.engine import Task
 from runwell.graph.schema import ContextT
 from runwell.messages.history import MessageList
 from runwell.messages.message import AIMessage, BaseMessage, SystemMessage
@@ -141,16 +142,20 @@ class Unread:
         self.of = of
         self.made = made
 
+    def own(self) -> Any:
+        return self.made(self.of)
 
-def _on_reading(name: str) -> None:
-    """Have a field made when it is read. What it holds before is under its name with `_held` in front."""
+
+def _on_reading(name: str, kind: type, make: Callable[[Any], Any]) -> None:
+    """Have a field made, by `make`, when it is read and holds a `kind`. What it holds before is under its name with
+    `_held` in front."""
     slot: Any = vars(ModelRequest)[name]
     held, hold = slot.__get__, slot.__set__
 
     def read(request: Any) -> Any:
         found = held(request)
-        if type(found) is Unread:
-            found = found.made(found.of)
+        if type(found) is kind:
+            found = make(found)
             hold(request, found)
         return found
 
@@ -158,8 +163,9 @@ def _on_reading(name: str) -> None:
     setattr(ModelRequest, name, property(read, hold))
 
 
-for _name in ("messages", "tools", "model_settings", "runtime"):
-    _on_reading(_name)
+for _name in ("messages", "tools", "model_settings"):
+    _on_reading(_name, Unread, Unread.own)
+_on_reading("runtime", Task, attrgetter("runtime"))
 _NO_SETTINGS = Unread({}, dict.copy)
 
 
@@ -174,7 +180,8 @@ def given_request(
     choice: Any = None,
     settings: Any = _NO_SETTINGS,
 ) -> ModelRequest:
-    """A request, for code that makes one at every step; the messages, tools, settings and runtime may be `Unread`."""
+    """A request, for code that makes one at every step; the messages, tools and settings may be `Unread`, and the
+    runtime the task whose it is."""
     made: Any = object.__new__(ModelRequest)
     made.model = model
     made._held_messages = messages
