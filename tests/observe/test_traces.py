@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import stat
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 
+from runwell.messages.message import AIMessage, HumanMessage
 from runwell.observe import (
     BaseCallbackHandler,
     ConsoleHandler,
@@ -295,6 +297,41 @@ def test_numbers_and_keys_that_are_more_than_json_has_are_written_as_python_writ
     written = {"vector": vector, "far": {"inf": float("inf")}, "large": large, "(1, 2)": "pair", "3": [1.5, 2.5]}
     assert [line["inputs"] for line in told if line["event"] == "start"] == [written, written]
     assert [line["outputs"] for line in told if line["event"] == "end"] == [float("-inf")] * 2
+
+
+def test_a_number_of_a_class_of_its_own_is_written_as_a_number(tmp_path, driver):
+    class Score(float):
+        pass
+
+    given = {"score": Score(2.5), "far": Score("-inf"), "all": [Score(1.5), 2.0]}
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda _: Score(0.5)), given, {"callbacks": [trace]})
+    start, end = lines(tmp_path / "t.jsonl")
+    assert start["inputs"] == {"score": 2.5, "far": float("-inf"), "all": [1.5, 2.0]}
+    assert end["outputs"] == 0.5
+
+
+def test_infinite_numbers_in_a_message_are_written_as_python_writes_them(tmp_path, driver):
+    far = {"logprobs": [-0.5, float("-inf")]}
+    call = {"name": "seek", "args": {"at": float("inf")}, "id": "c", "type": "tool_call"}
+    message = AIMessage(
+        [{"type": "score", "of": far}], tool_calls=[call], response_metadata={"at": datetime(2026, 1, 2), **far}
+    )
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda _: "done"), message, {"callbacks": [trace]})
+    shown = lines(tmp_path / "t.jsonl")[0]["inputs"]
+    assert shown["content"] == [{"type": "score", "of": far}]
+    assert shown["tool_calls"] == [call]
+    assert shown["response_metadata"] == {"at": "2026-01-02T00:00:00", **far}
+
+
+def test_a_message_before_a_key_that_is_no_text_is_written_whole(tmp_path, driver):
+    given = {"said": [HumanMessage("hello", id="h")], 1: "one"}
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda _: "done"), given, {"callbacks": [trace]})
+    shown = lines(tmp_path / "t.jsonl")[0]["inputs"]
+    assert shown["said"][0]["content"] == "hello"
+    assert shown["1"] == "one"
 
 
 def test_one_line_that_cannot_be_written_does_not_take_others_with_it(tmp_path, driver):

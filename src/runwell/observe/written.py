@@ -20,8 +20,9 @@ def plain(value: Any) -> Any:
         return dump()
     if isinstance(value, set | frozenset | tuple):
         return list(value)
-    if isinstance(value, NotFinite):
-        return orjson.Fragment(_NOT_FINITE[repr(float(value))])
+    if isinstance(value, float):  # of a class of its own, as NumPy's
+        number = float(value)
+        return number if isfinite(number) else orjson.Fragment(_NOT_FINITE[repr(number)])
     return repr(value)
 
 
@@ -35,6 +36,7 @@ _NOT_FINITE: Final = {"inf": b"Infinity", "-inf": b"-Infinity", "nan": b"NaN"}
 
 
 _AS_IT_IS: Final = frozenset((type(None), str, int, bool))
+_TEXT: Final = frozenset((str,))
 _FLOATS: Final = frozenset((float,))
 _PLAIN: Final = _AS_IT_IS | {float, dict, list}
 
@@ -52,6 +54,17 @@ def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, .
 _MADE_LATE: Final = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
 """Fields of messages that are made when they are first read: looking is not to make them."""
 _NOTHING: Final[dict[str, Any]] = {}
+_HOLD_NUMBERS: Final = ("content", "tool_calls", "additional_kwargs", "response_metadata")
+"""Fields of messages that are plain data, of which a number may be more than JSON has."""
+
+
+def _with_any_number(data: Any) -> Any:
+    kind = type(data)
+    if kind is dict:
+        return {key: each if type(each) is str else _with_any_number(each) for key, each in data.items()}
+    if kind is list or kind is tuple:
+        return [each if type(each) is str else _with_any_number(each) for each in data]
+    return NotFinite(data) if kind is float and not isfinite(data) else data
 
 
 class Written:
@@ -72,10 +85,10 @@ class Written:
         if kind in _AS_IT_IS:
             return value
         if kind is dict:
+            if not _TEXT.issuperset(map(type, value)):  # before a message in it becomes known
+                value = {str(key): each for key, each in value.items()}
             made: dict[str, Any] | None = None  # the dict itself where all in it can stand as it is
             for key, each in value.items():
-                if type(key) is not str:
-                    return self.tree({str(key): each for key, each in value.items()})
                 kind = type(each)
                 if kind not in _AS_IT_IS:
                     shown = self._items(each) if kind is list else self.tree(each)
@@ -92,11 +105,15 @@ class Written:
             if id_ is not None and self.known.setdefault(id_, value) is not value:
                 self._know(id_, value)
             names, read = fields
-            # as many as each other, which is not checked; its content, calls and facts are plain data
+            # as many as each other, which is not checked
             shown = dict(zip(names, read(value)))  # noqa: B905
             for name in _MADE_LATE:
                 if name in shown and shown[name] is None:
                     shown[name] = _NOTHING
+            for name in _HOLD_NUMBERS:
+                held = shown.get(name)
+                if held and type(held) is not str:
+                    shown[name] = _with_any_number(held)
             artifact = shown.get("artifact")
             if artifact is not None:
                 shown["artifact"] = self.tree(artifact)
@@ -104,7 +121,7 @@ class Written:
         if isinstance(value, list | tuple):
             return self._items(value)
         if isinstance(value, float):
-            return value if isfinite(value) else NotFinite(value)
+            return float(value) if isfinite(value) else NotFinite(value)  # NumPy's, too
         if isinstance(value, str | int):
             return value
         if isinstance(value, dict):
