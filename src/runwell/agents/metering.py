@@ -202,10 +202,7 @@ class Meter:
             over = self.reached()
             if over is not None:
                 raise over
-            each: Meter | None = self  # `_add`, written out
-            while each is not None:
-                each.model_calls += 1
-                each = each.parent
+            self._add_calls(1, 0)
 
     def after(self, model: Any, usage: Any) -> None:
         """Its answer came, with this usage."""
@@ -226,7 +223,7 @@ class Meter:
     def failed(self) -> None:
         """It gave no answer."""
         with _counting:
-            self._add("model_calls", -1)
+            self._add_calls(-1, 0)
 
     def take_tool_calls(self, wanted: int) -> tuple[int, int | None]:
         """How many of so many calls may run, which are counted, and the limit if it is not all of them."""
@@ -238,11 +235,15 @@ class Meter:
                 if most is not None and most - each.tool_calls < allowed:
                     allowed, limit = max(0, most - each.tool_calls), most
                 each = each.parent
-            each = self
-            while each is not None:
-                each.tool_calls += allowed
-                each = each.parent
+            self._add_calls(0, allowed)
         return allowed, limit
+
+    def _add_calls(self, models: int, tools: int) -> None:
+        each: Meter | None = self
+        while each is not None:
+            each.model_calls += models
+            each.tool_calls += tools
+            each = each.parent
 
     def _add(self, kind: str, amount: float) -> None:
         each: Meter | None = self
