@@ -48,9 +48,32 @@ class Followed(JsonlTrace):
         return shown[-1]
 
 
-@pytest.fixture
-def trace(tmp_path):
-    with Followed(tmp_path / "trace.jsonl") as made:
+class Recorded(Followed):
+    """The same, told as a trace is where there is no other handler: without events."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        recorder = super().recorder()
+        for name in ("started", "ended", "decided"):
+            setattr(recorder, name, self._counted(getattr(recorder, name)))
+
+    def _counted(self, make):
+        def made(*facts):
+            self.told.append(facts)
+            return make(*facts)
+
+        return made
+
+    def handle(self, event):
+        super().handle(event)
+
+    def recorder(self):
+        return super().recorder()
+
+
+@pytest.fixture(params=[Followed, Recorded])
+def trace(request, tmp_path):
+    with request.param(tmp_path / "trace.jsonl") as made:
         yield made
 
 

@@ -416,14 +416,15 @@ def test_case_4_a_second_model_called_inside_a_function_is_in_the_trace_and_in_t
 def test_run_ids_are_not_repeated_by_a_seed_or_in_a_forked_process():
     program = """
 import os, random
-from runwell.observe.context import new_run_id
+from uuid import UUID
+from runwell.observe.ids import new_run_id
 random.seed(0)
 print(new_run_id(), flush=True)
 random.seed(0)
 child = os.fork()
 if child:
     os.waitpid(child, 0)  # one after the other, so that their lines are whole
-print(new_run_id(), new_run_id().version, flush=True)
+print(new_run_id(), UUID(new_run_id()).version, flush=True)
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     ids = [each for each in told if each != "4"]

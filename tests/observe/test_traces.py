@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import stat
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
-from runwell.messages.message import AIMessage, HumanMessage
+from runwell.messages.message import AIMessage, HumanMessage, SystemMessage
 from runwell.observe import (
     BaseCallbackHandler,
     ConsoleHandler,
@@ -342,3 +345,101 @@ def test_one_line_that_cannot_be_written_does_not_take_others_with_it(tmp_path, 
         chain = RunnableLambda(lambda _: circular, name="odd") | RunnableLambda(lambda _: "fine", name="even")
         assert driver.invoke(chain, "x", {"callbacks": [trace]}) == "fine"
     assert ["end", "even", "fine"] in [[line["event"], line["name"], line.get("outputs")] for line in lines(path)]
+
+
+def test_dates_bytes_and_the_like_have_the_usual_forms_wherever_they_stand(tmp_path, driver):
+    @dataclass
+    class Place:
+        name: str
+        seen: date
+
+    class Colour(Enum):
+        RED = "red"
+
+    odd = {"at": datetime(2026, 1, 2), "raw": b"ab", "id": UUID(int=5), "in": Place("here", date(2026, 1, 3))}
+    odd |= {"all": {1}, "colour": Colour.RED}
+    call = {"name": "seek", "args": {**odd}, "id": "c", "type": "tool_call"}
+    given = {**odd, "said": [AIMessage("", tool_calls=[call], id="a")], "half": "\ud83d"}
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        for _ in range(2):  # the second time without what has no UTF-8, and all goes another way
+            driver.invoke(RunnableLambda(lambda _: odd), given, {"callbacks": [trace]})
+            given.pop("half", None)
+    usual = {"at": "2026-01-02T00:00:00", "raw": "YWI=", "id": str(UUID(int=5)), "all": [1], "colour": "red"}
+    usual["in"] = {"name": "here", "seen": "2026-01-03"}
+    for line in lines(tmp_path / "t.jsonl"):
+        shown = line.get("inputs") or line["outputs"]
+        assert {name: shown[name] for name in usual} == usual
+        if "said" in shown:
+            assert shown["said"][0]["tool_calls"][0]["args"] == usual
+
+
+def test_messages_that_are_told_again_stand_in_short_whatever_is_around_them(tmp_path, driver):
+    first, second, third = (HumanMessage(text, id=text) for text in ("one", "two", "three"))
+    rules = SystemMessage("Be brief.")
+    step = RunnableLambda(lambda _: None, name="step")
+    lists = [
+        [first, second],
+        [rules, first, second],
+        [rules, first, second, third],
+        [first, third],
+        [first, third],
+        [third, first, rules],
+        [first, second.model_copy(update={"content": "2"}), third],
+        [first, second, third],
+    ]
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace, observing(trace):
+        driver.invoke(RunnableLambda(lambda _: [step.invoke(each) for each in lists]), None)
+    told = [line["inputs"] for line in lines(tmp_path / "t.jsonl") if line["name"] == "step" and "inputs" in line]
+    assert [[item.get("content", item) for item in each] for each in told] == [
+        ["one", "two"],
+        ["Be brief.", {"again": 2, "to": "two"}],
+        ["Be brief.", {"again": 2, "to": "two"}, "three"],
+        [{"again": 2, "to": "three"}],
+        [{"again": 2, "to": "three"}],
+        [{"again": 2, "to": "one"}, "Be brief."],
+        [{"again": 1, "to": "one"}, "2", {"again": 1, "to": "three"}],
+        [{"again": 1, "to": "one"}, "two", {"again": 1, "to": "three"}],
+    ]
+
+
+def test_a_trace_whose_handle_was_written_anew_is_told_of_everything(tmp_path, driver):
+    heard = []
+
+    class Mine(JsonlTrace):
+        def handle(self, event):
+            heard.append(type(event).__name__)
+            super().handle(event)
+
+    with Mine(tmp_path / "mine.jsonl", redact=None) as mine, JsonlTrace(tmp_path / "own.jsonl", redact=None) as own:
+        plain = own.handle
+        own.handle = lambda event: heard.append("own") or plain(event)
+        for trace in (mine, own):
+            driver.invoke(RunnableLambda(len), "word", {"callbacks": [trace]})
+    assert heard == ["RunStarted", "RunEnded", "own", "own"]
+    shown = [[line["event"] for line in lines(tmp_path / name)] for name in ("mine.jsonl", "own.jsonl")]
+    assert shown == [["start", "end"]] * 2
+
+
+def test_a_second_handler_in_an_inner_call_does_not_change_what_is_written(tmp_path, driver):
+    class Other:
+        def handle(self, event):
+            pass
+
+    said = [HumanMessage("hello", id="h")]
+
+    def outer(_):
+        inner = RunnableLambda(lambda given: given, name="inner")
+        return inner.invoke(said, {"callbacks": [Other()], "tags": ["deep"], "metadata": {"by": "me"}})
+
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(outer, name="outer"), said, {"callbacks": [trace]})
+    shown = lines(tmp_path / "t.jsonl")
+    assert [(line["event"], line["name"]) for line in shown] == [
+        ("start", "outer"),
+        ("start", "inner"),
+        ("end", "inner"),
+        ("end", "outer"),
+    ]
+    assert shown[1]["parent_id"] == shown[0]["run_id"]
+    assert (shown[1]["tags"], shown[1]["metadata"]) == (["deep"], {"by": "me"})
+    assert [line.get("inputs") or line["outputs"] for line in shown[1:]] == [[{"again": 1, "to": "h"}]] * 3

@@ -33,12 +33,6 @@ class CompiledAgent(CompiledStateGraph[Any]):
     def watched_of(self, values: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if name not in self.hidden}
 
-    def goes_on(self, node: str) -> bool:
-        setup = self.setup
-        if node == "model":
-            return setup.asks_at_once
-        return node == "tools" and not setup.hooks["wrap_tool_call"]
-
     def input_of(self, run: Any, node: str) -> Any:
         return self.watched_of(super().input_of(run, node))
 

@@ -25,6 +25,7 @@ from runwell.agents.state_keys import state_keys
 from runwell.agents.structured_output import ToolStrategy, strategy_of
 from runwell.drivers.colour import callee
 from runwell.errors import DuplicateTool, InvalidInput, NoCheckpointer
+from runwell.graph.plan import BESIDE_STATE
 from runwell.messages.message import SystemMessage
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.toolbox import as_tool, as_tools
@@ -184,6 +185,7 @@ def create_agent(
     )
     problems.settle(name)
     agent.setup = setup
+    agent.goes_on = setup.goes_on
     agent.replaces_tools = replace_tools
     agent.pauses = pauses
     agent.needs_store = (
@@ -191,7 +193,7 @@ def create_agent(
         *(reason for each in hooks if (reason := each.needs_store())),
     )
     agent.on_open = setup.open
-    agent.hidden = PRIVATE.union(key for key, hint in keys.items() if mark_of(hint).unseen)
+    agent.hidden = BESIDE_STATE.union(PRIVATE).union(key for key, hint in keys.items() if mark_of(hint).unseen)
     agent.default_limit = NO_STEP_LIMIT
     if setup.limits.allowed_roles is not None:
         agent.check_caller = partial(check_roles, allowed=message_types(setup.limits.allowed_roles), owner=name)

@@ -426,12 +426,14 @@ def _bound(setup: Setup, request: ModelRequest) -> tuple[Callee[Any], Any]:
     made = _called(model)
     if usual:
         setup.usual = made, model
-        setup.asks_at_once = (
+        setup.goes_on.discard("model")
+        if (
             _begins_at_once(model)
             and not (setup.wraps or setup.guards or setup.done)
             and setup.response_format is None
             and not isinstance(setup.system, Callee)
-        )
+        ):
+            setup.goes_on.add("model")
     if key[-1] is not None and len(setup.bound) < 256:  # what a hook makes anew each time is not kept for ever
         setup.bound[key] = (made, model, request.model, tuple(request.tools), strategy)  # held: the ids stay theirs
     return made, model

@@ -9,7 +9,8 @@ from runwell.agents.history import last_reply, lent_of
 from runwell.agents.setup import Setup
 from runwell.effects import flow
 from runwell.messages.message import AIMessage, ToolMessage
-from runwell.observe.run import record_decision, watched
+from runwell.observe.context import CURRENT
+from runwell.observe.run import record_decision
 from runwell.ports.command import Send
 
 __all__ = ["after_model", "after_tools", "sends"]
@@ -78,7 +79,8 @@ def _pending(reply: AIMessage, answered: set[str]) -> list[Any]:
 
 
 def _to(place: Place, seat: str, reason: str) -> Place:
-    if watched():
+    run = CURRENT.get()
+    if run is not None and run.inherited.handlers:  # `watched`, written out
         record_decision(seat, _said(place), reason, "code")
     return place
 

@@ -51,8 +51,8 @@ class Setup:
     """Models with tools bound, by what they were bound with."""
     usual: tuple[Callee[Any], Any] | None = None
     """The agent's model as it is bound for a request that no hook has changed, once there was one."""
-    asks_at_once: bool = False
-    """Whether it has been bound, and nobody's code is called in a turn but the model's, in a run of its own."""
+    goes_on: set[str] = field(default_factory=set)
+    """Nodes in which nobody's code is called but the model's or tool's, in a run of its own: as known so far."""
     lent: LentTools = field(default_factory=LentTools)
     reader: BaseTool | None = None
     """What shows the rest of a result that was cut: offered once there is one."""
@@ -65,6 +65,8 @@ class Setup:
         self.hooks["after_model"].reverse()
         self.hooks["after_agent"].reverse()
         self.wraps = self.hooks["wrap_model_call"]
+        if not self.hooks["wrap_tool_call"]:
+            self.goes_on.add("tools")
         self.local = {name: tool for name, tool in self.tools.items() if isinstance(tool, BaseTool)}
         self.offered = list(self.tools.values())
         if self.reader is not None:

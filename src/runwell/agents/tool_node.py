@@ -17,8 +17,9 @@ from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
 from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage
-from runwell.observe.context import CURRENT, random_hex
-from runwell.observe.run import open_run, record_decision, watched
+from runwell.observe.context import CURRENT
+from runwell.observe.ids import random_hex
+from runwell.observe.run import enter_run, fail_run, leave_run, record_decision, watched
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.runtime import ToolRuntime, runtime_for_call
@@ -107,11 +108,16 @@ async def _absent(setup: Setup, call: dict[str, Any], state: Any, runtime: Any) 
 
 
 async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
-    observed = open_run("tool", tool.name, call["args"])
+    observed = enter_run("tool", tool.name, call["args"])
     if observed is None:
         return await _run(setup, tool, call, state, runtime)
-    with observed:
-        return observed.end(await _run(setup, tool, call, state, runtime))
+    try:
+        made = await _run(setup, tool, call, state, runtime)
+    except BaseException as error:
+        fail_run(observed, error)
+        raise
+    leave_run(observed, made)
+    return made
 
 
 @coroutine  # to `yield` the tool's call: `await` would make a generator for it

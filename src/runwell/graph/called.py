@@ -19,7 +19,7 @@ from runwell.ports.runtime import CURRENT_TASK, ExecutionInfo, LaterConfig, Runt
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
-    from runwell.observe.run import Run as Observed
+    from runwell.observe.run import OpenRun as Observed
 
 __all__ = ["called", "called_inside"]
 
@@ -40,7 +40,7 @@ def called(
             config = {**(config or {})}
             config["callbacks"] = list(add_handlers((run.messages,), config.get("callbacks")))
     observed = open_run("graph", graph, given, config)
-    known: RunContext | None = observed.context if observed is not None else CURRENT.get()
+    known: RunContext | None = observed if observed is not None else CURRENT.get()
     configurable: Mapping[str, Any] = known.configurable if known is not None else {}
     if known is not None:
         run.limit = known.recursion_limit

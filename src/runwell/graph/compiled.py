@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, overload
@@ -16,7 +17,7 @@ from runwell.graph.called import called, called_inside
 from runwell.graph.engine import Run
 from runwell.graph.node import Node
 from runwell.graph.node_cache import CacheCalls, checked_cache, namespace_of
-from runwell.graph.plan import Blueprint, Write
+from runwell.graph.plan import BESIDE_STATE, Blueprint, Write
 from runwell.graph.run_options import RunOptions, StreamOptions, check_invoke, reading
 from runwell.graph.saver_calls import SaverCalls, checked_saver
 from runwell.graph.schema import Channel, ContextT, InputT, OutputT, StateSchema, StateT
@@ -27,7 +28,7 @@ from runwell.graph.streaming import (
     StreamPart,
 )
 from runwell.graph.thread_methods import ThreadMethods
-from runwell.graph.updates import as_update, changed_only
+from runwell.graph.updates import changed_only
 from runwell.observe.context import context_with
 from runwell.observe.run import open_run
 from runwell.ports.command import START, Command
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from runwell.graph.bound import BoundStateGraph
     from runwell.graph.builder import StateGraph
     from runwell.graph.managed import Managed
-    from runwell.observe.run import Run as Observed
+    from runwell.observe.run import OpenRun as Observed
     from runwell.runnables.graph_view import Graph
 
 __all__ = ["CompiledStateGraph"]
@@ -124,8 +125,10 @@ class CompiledStateGraph(ThreadMethods, Runnable[Any, Any], Generic[StateT, Cont
         self.on_open: Callable[[Run], None] | None = None
         """Called when a run has its state, before anything runs."""
         self.counts = SPENT in self.channels and self.channels[SPENT].reducer is add_spent
-        self.hidden: frozenset[str] = frozenset()
-        """Keys of the state that a reader of updates is not shown."""
+        self.hidden: frozenset[str] = BESIDE_STATE
+        """What a reader of updates is not shown: some keys of the state, and what is beside it."""
+        self.goes_on: AbstractSet[str] = frozenset()
+        """Nodes whose own code tells of something before it waits or calls anybody's code, at each turn."""
         self.pauses: tuple[str, ...] = ()
         """Why a run of this graph may pause; with reasons given, a run that nothing can save is refused at once."""
         self.needs_store: tuple[str, ...] = ()
@@ -193,10 +196,6 @@ class CompiledStateGraph(ThreadMethods, Runnable[Any, Any], Generic[StateT, Cont
             and all(str(getattr(reducer, "__module__", "")).startswith("runwell.") for reducer in reducers)
         )
 
-    def goes_on(self, node: str) -> bool:
-        """Whether a node's own code tells of something before it waits or calls anybody's code, at each turn."""
-        return False
-
     def input_of(self, run: Run, node: str) -> Any:
         """What a node of a run is given."""
         return run.view(self.nodes_and_start[node].schema, run.values)
@@ -207,7 +206,8 @@ class CompiledStateGraph(ThreadMethods, Runnable[Any, Any], Generic[StateT, Cont
 
     def update_of(self, writes: list[Write]) -> Any:
         """What a node gave, from its writes."""
-        return as_update(writes, self.hidden)
+        hidden = self.hidden
+        return {name: value for name, value in writes if name not in hidden} or None
 
     # -- running
 
@@ -268,7 +268,7 @@ class CompiledStateGraph(ThreadMethods, Runnable[Any, Any], Generic[StateT, Cont
         if observed is None:
             return running(run.flow(given), emit)
         if not observed.watched:
-            return running(run.flow(given), emit, context_with(observed.context))
+            return running(run.flow(given), emit, context_with(observed))
         return observed.acall(lambda: running(run.flow(given), emit))
 
     @overload  # type: ignore[override]

@@ -38,9 +38,9 @@ from runwell.graph.spent import SPENT, USED, add_spent, used_before
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
 from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
-from runwell.observe.context import CURRENT
+from runwell.observe.context import CURRENT, RunContext
 from runwell.observe.events import Chunk
-from runwell.observe.run import open_run, tell, watched
+from runwell.observe.run import enter_run, fail_run, leave_run, tell, watched
 from runwell.ports.command import Command, Interrupt
 from runwell.ports.runtime import CURRENT_TASK, Runtime, TaskScope
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
@@ -48,7 +48,6 @@ from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
     from runwell.graph.compiled import CompiledStateGraph
-    from runwell.observe.run import Run as Observed
 
 __all__ = ["Run", "Task"]
 
@@ -209,6 +208,9 @@ class Run(Keeping, Routing):
 
     def _beginning(self) -> Begin:
         self.watched = watched()
+        self.goes_on = (
+            self.watched and self.saver is None and not (self.modes or self.nested) and self.graph.asks_nobody
+        )
         self.passes = self.graph.passes and not (self.modes or self.watched or self.breaks_before or self.breaks_after)
         return self._task if LOOKS_INSIDE.isdisjoint(self.modes) else partial(told, self)
 
@@ -340,7 +342,7 @@ class Run(Keeping, Routing):
             node = self.graph.nodes_and_start[planned.node]
             scope = self._scope(planned)
             CURRENT_TASK.set(scope)
-            observed: Observed | None = None
+            observed: RunContext | None = None
             try:
                 try:  # `settled`, written out: a coroutine less in every step
                     if self.watched:
@@ -366,7 +368,7 @@ class Run(Keeping, Routing):
                     self._seen_to_end(node, writes, observed)
             except BaseException as error:
                 if observed is not None:
-                    observed.__exit__(None, error)
+                    fail_run(observed, error)
                 await self._not_done(planned, scope, error)
                 raise
             if self.saver is not None:
@@ -445,31 +447,27 @@ class Run(Keeping, Routing):
             self.watch.check([(node.name, [])], self.values, {}, self.graph.untracked)
         return True
 
-    def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> Observed | None:
+    def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> RunContext | None:
         """A node's run of its own, entered, for those who watch."""
-        config: Any = {"metadata": node.metadata} if node.metadata else None
-        given = planned.arg if planned.sent else self.graph.watched_of(self.values)
-        observed = open_run("node", node.name, given, config)
-        if observed is None:
-            return None
-        graph, context = self.graph, observed.context
-        if context.parent is not None and not self.nested:  # what comes after the node, in the run of the graph
-            context.parent.goes_on = (
-                alone and self.saver is None and not (self.modes or self._owned) and graph.asks_nobody
-            )
-        context.goes_on = not node.guarded and graph.goes_on(node.name)
-        return observed.__enter__()
+        graph = self.graph
+        given = planned.arg if planned.sent else graph.watched_of(self.values)
+        observed = enter_run("node", node.name, given, node.name in graph.goes_on and not node.guarded, node.metadata)
+        if self.goes_on and observed is not None and (around := observed.parent) is not None:
+            around.goes_on = alone and not self._owned  # what comes after the node, in the run of the graph
+        return observed
 
-    def _seen_to_end(self, node: Node, writes: list[Write], observed: Observed) -> None:
+    def _seen_to_end(self, node: Node, writes: list[Write], observed: RunContext) -> None:
         """Tell what a node gave, and leave its run."""
-        context = observed.context
-        update = self.graph.update_of(writes) if context.tells_runs or context.wants_chunks else None
-        if context.wants_chunks and update is not None:
-            observed.token(update)
-        observed.end(update)
-        observed.__exit__()
+        inherited = observed.inherited
+        if not inherited.wants_chunks:
+            leave_run(observed, self.graph.update_of(writes) if inherited.tells_runs else None)
+            return
+        update = self.graph.update_of(writes)
+        if update is not None:
+            tell(observed, Chunk(observed, update))
+        leave_run(observed, update)
         around = CURRENT.get()
-        if around is not None and around.wants_chunks and update is not None:
+        if around is not None and around.inherited.wants_chunks and update is not None:
             tell(around, Chunk(around, {node.name: update}))  # the graph's own piece
 
     async def _tell(self, node: Node, scope: TaskScope, writes: list[Write]) -> None:

@@ -12,7 +12,7 @@ from runwell.graph.lineage import LINEAGE
 from runwell.graph.run_state import RunState
 from runwell.graph.spent import USED
 from runwell.graph.task_stream import TELLS_SAVED, tell_saved
-from runwell.observe.context import random_hex
+from runwell.observe.ids import random_hex
 from runwell.ports.runtime import TaskScope
 from runwell.ports.saver import Commit, TaskRecord
 

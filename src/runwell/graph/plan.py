@@ -17,6 +17,7 @@ from runwell.ports.command import END, Overwrite, Send
 from runwell.ports.saver import GONE, PlannedTask
 
 __all__ = [
+    "BESIDE_STATE",
     "JUMP",
     "NO_JOINS",
     "ROUTE",
@@ -43,6 +44,8 @@ ROUTE = "__route__"
 JUMP = "__goto__"
 """Instead of a channel: a target of `Command(goto=...)`, which replaces the node's edges."""
 LEADS = frozenset({ROUTE, JUMP})
+BESIDE_STATE = LEADS | {USED}
+"""What a write may go to that is no key of the state."""
 
 
 @dataclass(slots=True, frozen=True)

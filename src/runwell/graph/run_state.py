@@ -10,7 +10,7 @@ from runwell.graph.in_place import Watch
 from runwell.graph.plan import NO_JOINS, Write
 from runwell.graph.saver_calls import SaverCalls
 from runwell.graph.streaming import MessagesHandler
-from runwell.observe.context import random_hex
+from runwell.observe.ids import random_hex
 from runwell.ports.on_demand import OnDemand, Rarely
 from runwell.ports.runtime import Runtime
 from runwell.ports.saver import Commit, PlannedTask, TaskRecord
@@ -45,6 +45,7 @@ class RunState:
         "control",
         "durability",
         "fence",
+        "goes_on",
         "graph",
         "head",
         "joins",
@@ -137,9 +138,11 @@ class RunState:
         self.pending: Commit | None = None
         self.watch: Watch | None = None
         self.watched = False
+        """Whether anybody is told of its tasks, once steps are taken."""
+        self.goes_on = False
+        """Whether nobody's code is called between its tasks, then."""
         self.passes = False
         """Whether quiet tasks without writes are followed in place; see `Run._task`."""
-        """Whether anybody is told of its tasks, once steps are taken."""
         self.spent: dict[str, Any] | None = None
         """What its tasks used of a budget around it, where that stands beside the state: `spent`'s."""
         self._unkept: list[TaskRecord] | None = None

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runwell.errors import InvalidUpdateError, ParentCommand, nearest
-from runwell.graph.plan import JUMP, ROUTE, Write
+from runwell.graph.plan import JUMP, Write
 from runwell.graph.schema import Channel
-from runwell.graph.spent import USED
 from runwell.ports.command import END, Command, Send
 
 if TYPE_CHECKING:
     from runwell.graph.compiled import CompiledStateGraph
 
-__all__ = ["Seen", "as_update", "changed_only", "checked_targets", "no_task", "node_writes", "same"]
+__all__ = ["Seen", "changed_only", "checked_targets", "no_task", "node_writes", "same"]
 
 
 _SHARED = (list, dict, set, bytearray, deque)
@@ -28,12 +27,6 @@ class Seen(NamedTuple):
 
     given: Any
     values: Mapping[str, Any]
-
-
-def as_update(writes: list[Write], hidden: frozenset[str] = frozenset()) -> dict[str, Any] | None:
-    """A task's writes as the update its node returned, without the `hidden` keys."""
-    update = {name: value for name, value in writes if name not in (ROUTE, JUMP, USED) and name not in hidden}
-    return update or None
 
 
 def checked_targets(graph: CompiledStateGraph, node: str, command: Command[Any]) -> list[str | Send]:

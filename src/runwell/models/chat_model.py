@@ -47,7 +47,7 @@ from runwell.models.reply import (
 )
 from runwell.models.retry import RetryPolicy
 from runwell.models.settings import check_retries
-from runwell.observe.run import Run, open_run
+from runwell.observe.run import OpenRun, Run, enter_run, fail_run, leave_run, open_run
 from runwell.ports.runtime import spending
 from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
@@ -211,11 +211,16 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> AIMessage:
         """The model's answer. `stop`: texts that end it. Other keywords go to the provider."""
         messages = self._messages(input)
-        run = self._open(messages, config)
+        run = self._enter(messages, config)
         if run is None:
             return self._answer(messages, stop, kwargs, None)
-        with run:
-            return run.end(self._answer(messages, stop, kwargs, run))
+        try:
+            answer = self._answer(messages, stop, kwargs, run)
+        except BaseException as error:
+            fail_run(run, error)
+            raise
+        leave_run(run, answer)
+        return answer
 
     async def ainvoke(
         self,
@@ -441,7 +446,13 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             return system_first(messages, self)
         return messages
 
-    def _open(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> Run | None:
+    def _enter(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> Run | None:
+        if config or self.tags or self.metadata or self.callbacks:
+            opened = self._open(messages, config)
+            return None if opened is None else opened.__enter__()
+        return enter_run("chat_model", self, messages, serialized=self._described)  # as an agent does at each turn
+
+    def _open(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> OpenRun | None:
         if self.tags or self.metadata or self.callbacks:
             from runwell.runnables.config import merge_configs
 
@@ -463,7 +474,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
             found = self.cache.lookup(*key)
             if found:
                 return from_cache(found, run)
-        if run is not None and run.context.wants_tokens and self._streams(kwargs):
+        if run is not None and run.inherited.wants_tokens and self._streams(kwargs):
             tell = run.teller(text_of)
             with CountedChunks(self) as streamed, closing(self._chunks(messages, stop, kwargs, run)) as chunks:
                 for chunk in chunks:
@@ -502,7 +513,7 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     def _afresh(
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any], run: Run | None
     ) -> Coroutine[Any, Any, AIMessage]:
-        if run is not None and run.context.wants_tokens and self._streams(kwargs):
+        if run is not None and run.inherited.wants_tokens and self._streams(kwargs):
             return self._atold(messages, stop, kwargs, run)
         return self._asked(messages, stop, kwargs or NO_KWARGS, run)
 

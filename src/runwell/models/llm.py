@@ -22,7 +22,7 @@ from runwell.models.rate_limits import BaseRateLimiter
 from runwell.models.reply import from_plain, from_thread
 from runwell.models.settings import check_retries
 from runwell.observe.llm_result import completed
-from runwell.observe.run import Run, open_run
+from runwell.observe.run import OpenRun, open_run
 from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
 from runwell.runnables.runnable import Runnable
@@ -212,7 +212,7 @@ class BaseLLM(KeywordFields, Runnable[Any, str]):
             f"{type(self).__name__} got {input!r:.200}.", hint="Pass a text, a prompt value, or a list of messages."
         )
 
-    def _open(self, prompt: str | list[str], config: Mapping[str, Any] | None) -> tuple[Run | None, Completing]:
+    def _open(self, prompt: str | list[str], config: Mapping[str, Any] | None) -> tuple[OpenRun | None, Completing]:
         if self.tags or self.metadata or self.callbacks:
             from runwell.runnables.config import merge_configs
 

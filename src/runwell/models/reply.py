@@ -10,7 +10,7 @@ from runwell.messages.calls import calls_as_written, fragment_of
 from runwell.messages.chunks import AIMessageChunk
 from runwell.messages.message import AIMessage
 from runwell.models.outputs import ChatGeneration, LLMResult
-from runwell.observe.context import random_hex
+from runwell.observe.ids import random_hex
 from runwell.observe.run import Run
 
 __all__ = [
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 def new_id(run: Run | None) -> str:
     """The id of an answer: its run's, where there is one."""
-    run_id = run.context.id_text if run is not None else None
+    run_id = run.id_text if run is not None else None
     return f"run-{run_id}" if run_id is not None else f"run-{random_hex(16)}"
 
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
-from _random import Random  # what `random` is made of, without the rest of it
 from collections.abc import Callable, Sequence
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, Token
 from contextvars import copy_context as _copy_context
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
-from uuid import UUID, SafeUUID
+from uuid import UUID
+
+from runwell.observe.ids import uuid_of
+from runwell.observe.recorder import Recorder, recorder_of
 
 if TYPE_CHECKING:
     from runwell.observe.handlers import Handler
-    from runwell.observe.run import Run
+    from runwell.observe.run import Home
 
 __all__ = [
     "CURRENT",
     "DEFAULT_RECURSION_LIMIT",
     "UNSET",
     "BoundCallbacks",
+    "Inherited",
     "RunContext",
     "copy_context",
-    "new_run_id",
-    "random_hex",
 ]
 
 P = ParamSpec("P")
@@ -46,40 +46,6 @@ class _Unset:
 UNSET: Final = _Unset()
 
 
-def new_run_id() -> UUID:
-    """A random identifier for a run."""
-    return _uuid_of(_bits(128) & _NOT_VERSION | _VERSION_4)
-
-
-def random_hex(size: int) -> str:
-    """So many random bytes in hex, for what has to differ from all others and need not be kept secret."""
-    return _bits(size * 8).to_bytes(size, "big").hex()
-
-
-def _uuid_of(number: int) -> UUID:
-    made = object.__new__(UUID)  # as `UUID(int=number)`, without its checks: they cost more than a run's events
-    _set(made, "int", number)
-    _set(made, "is_safe", _UNKNOWN)
-    return made
-
-
-def _seed() -> None:
-    """Begin a row of random numbers of our own, which neither a program's `random.seed` nor a fork repeats. Asking the
-    system for each would be a call into its kernel."""
-    global _bits
-    _bits = Random(int.from_bytes(os.urandom(32), "big")).getrandbits
-
-
-_bits: Callable[[int], int]
-_seed()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_seed)
-_NOT_VERSION = ~(0xF000 << 64 | 0xC000 << 48)
-_VERSION_4 = 4 << 76 | 0x8000 << 48
-_UNKNOWN = SafeUUID.unknown
-_set = object.__setattr__
-
-
 class BoundCallbacks(list["Handler"]):
     """The `callbacks` of a config handed to user code: the handlers, and the run that nested calls belong to.
 
@@ -94,40 +60,23 @@ class BoundCallbacks(list["Handler"]):
         self.run = run
 
 
-class RunContext:
-    """What nested calls inherit, and which run they belong to. `run_id` is None in one that only carries config.
+class Inherited:
+    """What a call hands on to the calls in it: one for all of them that change nothing of it, and never changed itself.
 
-    `handlers` is empty when nobody watches; then no runs are opened, and the context only carries `tags`, `metadata`,
-    `configurable`, `max_concurrency` (UNSET: not said) and `recursion_limit`. `parent` is the run around this one.
-    `started` is when it began, in seconds since the epoch. `wants_tokens` says that a handler wants a model to stream
+    `handlers` is empty when nobody watches; then no runs are opened. `labelled` says that there are tags or metadata.
+    `max_concurrency` is UNSET where it was not said. `wants_tokens` says that a handler wants a model to stream
     although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step; `tells_runs` that one
-    wants to know how runs begin and end. `home` is the async
-    run at whose boundaries awaitable handlers are awaited; `holds_loop` that plain code is holding up its loop.
-    `goes_on` says that the code that is next in it, outside the runs inside it, is the engine's own, which tells of
-    something before it waits or calls anybody's code: what is told now may be written together with that.
-    `about` is the id of the component that it is a run of;
-    `owner` is the id of the runnable of a user's own class that the run was opened around, else 0; `delegates` the same
-    until its own code is reached.
+    wants to know how runs begin and end. `recorder` is that of the handler, where there is no other.
     """
 
     __slots__ = (
-        "_id",
-        "_text",
-        "about",
         "configurable",
-        "delegates",
-        "goes_on",
         "handlers",
-        "holds_loop",
-        "home",
-        "kind",
+        "labelled",
         "max_concurrency",
         "metadata",
-        "name",
-        "owner",
-        "parent",
+        "recorder",
         "recursion_limit",
-        "started",
         "tags",
         "tells_runs",
         "wants_chunks",
@@ -136,91 +85,120 @@ class RunContext:
 
     def __init__(
         self,
-        *,
-        run_id: UUID | None = None,
-        parent: RunContext | None = None,
-        name: str = "",
-        kind: str = "chain",
+        handlers: tuple[Handler, ...] = (),
         tags: tuple[str, ...] = (),
         metadata: dict[str, Any] | None = None,
         configurable: dict[str, Any] | None = None,
-        handlers: tuple[Handler, ...] = (),
         max_concurrency: int | _Unset | None = UNSET,
         recursion_limit: int = DEFAULT_RECURSION_LIMIT,
-        home: Run | None = None,
     ) -> None:
-        self._text: str | None = None
-        self._id: UUID | int | None = run_id
-        """The run's id, or its number: few ask for the id of every run, so it is made when somebody does."""
-        self.parent = parent
-        self.name = name
-        self.kind = kind
+        self.handlers = handlers
         self.tags = tags
         self.metadata = metadata if metadata is not None else {}
         self.configurable = configurable if configurable is not None else {}
-        self.handlers = handlers
+        self.labelled = bool(tags or metadata)
         self.max_concurrency = max_concurrency
         self.recursion_limit = recursion_limit
-        self.home = home
+        self.wants_tokens = self.wants_chunks = self.tells_runs = False
+        self.recorder: Recorder | None = None
+        if handlers:
+            self.wants_tokens = any(getattr(handler, "wants_tokens", False) for handler in handlers)
+            self.wants_chunks = any(getattr(handler, "wants_chunks", False) for handler in handlers)
+            self.tells_runs = any(getattr(handler, "wants_runs", True) for handler in handlers)
+            if len(handlers) == 1:
+                self.recorder = recorder_of(handlers[0])
+
+
+class RunContext:
+    """What nested calls inherit, and which run they belong to. `run_id` is None in one that only carries config.
+
+    `parent` is the run around this one. `started` is when it began, in seconds since the epoch. `home` is where
+    awaitable handlers are awaited: the async run around.
+    `goes_on` says that the code that is next in it, outside the runs inside it, is the engine's own, which tells of
+    something before it waits or calls anybody's code: what is told now may be written together with that.
+    `notes` is where handlers may keep something for it and the runs inside it, each under itself.
+    `component` is what it is a run of, or the name of that; `owner` the id of a runnable of a user's own class that it
+    was opened around, else 0.
+    """
+
+    __slots__ = (
+        "_id",
+        "_token",
+        "goes_on",
+        "home",
+        "inherited",
+        "inputs",
+        "kind",
+        "name",
+        "notes",
+        "parent",
+        "started",
+    )
+
+    component: Any = None
+    owner: int = 0
+
+    inputs: Any
+    notes: dict[Any, Any]
+    _token: Token[RunContext | None] | None
+
+    def __init__(self, inherited: Inherited) -> None:
+        self.inherited = inherited
+        self._id: UUID | str | None = None
+        """The run's id, or its text: few ask for the id of every run, so it is made when somebody does."""
+        self.parent: RunContext | None = None
+        self.name = ""
+        self.kind = "scope"
+        self.home: Home | None = None
         self.started = 0.0
         self.goes_on = False
-        self.holds_loop = False
-        self.wants_tokens = False
-        self.wants_chunks = False
-        self.tells_runs = False
-        self.about = 0
-        self.owner = 0
-        self.delegates = 0
-        for handler in handlers:
-            self.wants_tokens = self.wants_tokens or getattr(handler, "wants_tokens", False)
-            self.wants_chunks = self.wants_chunks or getattr(handler, "wants_chunks", False)
-            self.tells_runs = self.tells_runs or getattr(handler, "wants_runs", True)
 
-    def inside(self, kind: str, name: str) -> RunContext:
-        """The context of a run in this one that inherits everything."""
-        child = object.__new__(RunContext)
-        handlers = child.handlers = self.handlers
-        child._text = None
-        child._id = _bits(128) & _NOT_VERSION | _VERSION_4 if handlers else None
-        parent: RunContext | None = self
-        while parent is not None and parent._id is None:  # one that only carries config has no id to be a parent
-            parent = parent.parent
-        child.parent = parent
-        child.name = name
-        child.kind = kind
-        child.tags = self.tags
-        child.metadata = self.metadata
-        child.configurable = self.configurable
-        child.max_concurrency = self.max_concurrency
-        child.recursion_limit = self.recursion_limit
-        child.home = self.home
-        child.holds_loop = self.holds_loop
-        child.wants_tokens = self.wants_tokens
-        child.wants_chunks = self.wants_chunks
-        child.tells_runs = self.tells_runs
-        child.started = 0.0
-        child.goes_on = False
-        child.about = child.owner = child.delegates = 0
-        return child
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """Who is told what happens in it; nobody when it only carries config."""
+        return self.inherited.handlers
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.inherited.tags
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.inherited.metadata
+
+    @property
+    def configurable(self) -> dict[str, Any]:
+        return self.inherited.configurable
+
+    @property
+    def max_concurrency(self) -> int | _Unset | None:
+        return self.inherited.max_concurrency
+
+    @property
+    def recursion_limit(self) -> int:
+        return self.inherited.recursion_limit
 
     @property
     def run_id(self) -> UUID | None:
         """The id of this run; None in a context that is no run."""
         made = self._id
-        if type(made) is int:
-            made = self._id = _uuid_of(made)
+        if type(made) is str:
+            made = self._id = uuid_of(made)
         return cast("UUID | None", made)
 
     @property
     def id_text(self) -> str | None:
         """`str(run_id)`, without making one."""
-        text, made = self._text, self._id
-        if text is None and made is not None:
-            number: int = made if type(made) is int else cast("UUID", made).int
-            digits = number.to_bytes(16).hex()
-            text = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-            self._text = text
-        return text
+        made = self._id
+        return made if made is None or type(made) is str else str(made)
+
+    @property
+    def nearest(self) -> RunContext | None:
+        """This run, or the one around it where this only carries config: what happens in it belongs to that."""
+        run: RunContext | None = self
+        while run is not None and run._id is None:
+            run = run.parent
+        return run
 
     @property
     def parent_id(self) -> UUID | None:

@@ -33,9 +33,9 @@ class RunStarted(Event):
 
     __slots__ = ("_serialized", "inputs")
 
-    def __init__(self, run: RunContext, inputs: Any, serialized: Serialized = None) -> None:
+    def __init__(self, run: RunContext, inputs: Any, serialized: Serialized = None, at: float | None = None) -> None:
         self.run = run
-        self.time = time()
+        self.time = time() if at is None else at
         self.inputs = inputs
         self._serialized = serialized
 

@@ -7,9 +7,18 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runwell.errors import InvalidConfig, nearest
-from runwell.observe.context import DEFAULT_RECURSION_LIMIT, UNSET, BoundCallbacks, RunContext, new_run_id
+from runwell.observe.context import DEFAULT_RECURSION_LIMIT, UNSET, BoundCallbacks, Inherited, RunContext
 
-__all__ = ["CONFIG_KEYS", "add_handlers", "child_context", "check_config", "deep_merge", "union"]
+__all__ = [
+    "CONFIG_KEYS",
+    "add_handlers",
+    "check_config",
+    "deep_merge",
+    "given_id",
+    "inherited_by",
+    "run_around",
+    "union",
+]
 
 CONFIG_KEYS: Final = frozenset(
     {
@@ -95,24 +104,21 @@ def add_handlers(first: tuple[Any, ...], more: Any) -> tuple[Any, ...]:
     return tuple(handlers)
 
 
-def _bound_run(callbacks: Any) -> RunContext | None:
+def run_around(parent: RunContext | None, config: Mapping[str, Any]) -> RunContext | None:
+    """`parent`; where it is not known, in a thread of a user's own, the run that the config was made in."""
+    if parent is not None:
+        return parent
+    callbacks = config.get("callbacks")
     run = callbacks.run if isinstance(callbacks, BoundCallbacks) else None
     return run if run is not None and run._id is not None else None
 
 
-def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, kind: str, name: str) -> RunContext:
-    """The context of a run inside `parent` that was called with `config`.
+def inherited_by(parent: RunContext | None, config: Mapping[str, Any]) -> Inherited:
+    """What calls inherit inside one that was called in `parent` with `config`.
 
-    Tags and metadata are joined, callbacks added, `configurable` merged in depth, scalars replaced. `run_name` and
-    `run_id` are for this run alone. `run_id` stays None when nobody watches.
+    Tags and metadata are joined, callbacks added, `configurable` merged in depth, scalars replaced.
     """
-    if not config:
-        assert parent is not None
-        return parent.inside(kind, name)
-    check_config(config)
     get = config.get
-    if parent is None:
-        parent = _bound_run(get("callbacks"))
     if parent is None:
         handlers = add_handlers((), get("callbacks"))
         tags = union((), get("tags") or ()) if "tags" in config else ()
@@ -122,36 +128,28 @@ def child_context(parent: RunContext | None, config: Mapping[str, Any] | None, k
         limit = DEFAULT_RECURSION_LIMIT
         concurrency: Any = UNSET
     else:
-        handlers = add_handlers(parent.handlers, get("callbacks"))
-        tags = union(parent.tags, get("tags") or ()) if "tags" in config else parent.tags
-        metadata = {**parent.metadata, **(get("metadata") or {})}
-        configurable = deep_merge(parent.configurable, get("configurable") or {})
-        limit, concurrency = parent.recursion_limit, parent.max_concurrency
-    run_id = get("run_id")
+        above = parent.inherited
+        handlers = add_handlers(above.handlers, get("callbacks"))
+        tags = union(above.tags, get("tags") or ()) if "tags" in config else above.tags
+        metadata = {**above.metadata, **(get("metadata") or {})}
+        configurable = deep_merge(above.configurable, get("configurable") or {})
+        limit, concurrency = above.recursion_limit, above.max_concurrency
+    return Inherited(
+        handlers,
+        tags,
+        metadata,
+        configurable,
+        config.get("max_concurrency", concurrency),
+        get("recursion_limit") or limit,
+    )
+
+
+def given_id(config: Mapping[str, Any]) -> str | None:
+    """The id that a config asks for, of its run alone."""
+    run_id = config.get("run_id")
     if isinstance(run_id, str):
         try:
             run_id = UUID(run_id)
         except ValueError:
             raise InvalidConfig(f"Config key 'run_id' wants a UUID, not {run_id!r}.") from None
-    child = RunContext(
-        run_id=(run_id or new_run_id()) if handlers else None,
-        parent=_watched(parent),
-        name=get("run_name") or name,
-        kind=kind,
-        tags=tags,
-        metadata=metadata,
-        configurable=configurable,
-        handlers=handlers,
-        max_concurrency=config.get("max_concurrency", concurrency),
-        recursion_limit=get("recursion_limit") or limit,
-        home=parent.home if parent is not None else None,
-    )
-    child.holds_loop = parent is not None and parent.holds_loop
-    return child
-
-
-def _watched(parent: RunContext | None) -> RunContext | None:
-    """The nearest context that is a run: one that only carries config has no id to be a parent."""
-    while parent is not None and parent._id is None:
-        parent = parent.parent
-    return parent
+    return None if run_id is None else str(run_id)

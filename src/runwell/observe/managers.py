@@ -30,27 +30,27 @@ class RunManager:
 
     @property
     def run_id(self) -> Any:
-        return self._run.context.run_id
+        return self._run.run_id
 
     @property
     def parent_run_id(self) -> Any:
-        return self._run.context.parent_id
+        return self._run.parent_id
 
     @property
     def tags(self) -> list[str]:
-        return list(self._run.context.tags)
+        return list(self._run.tags)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return dict(self._run.context.metadata)
+        return dict(self._run.metadata)
 
     @property
     def handlers(self) -> list[Any]:
-        return list(self._run.context.handlers)
+        return list(self._run.handlers)
 
     def get_child(self, tag: str | None = None) -> BoundCallbacks:
         """For `config={"callbacks": run_manager.get_child()}`; only needed in threads of your own."""
-        return BoundCallbacks(self._run.context)
+        return BoundCallbacks(self._run)
 
     def on_llm_new_token(self, token: str, *, chunk: Any = None, **kwargs: Any) -> Any:
         """Tell handlers of a piece of text."""
@@ -58,7 +58,7 @@ class RunManager:
 
     def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> Any:
         """Tell handlers something of your own."""
-        tell(self._run.context, Custom(self._run.context, name, data))
+        tell(self._run, Custom(self._run, name, data))
 
 
 class AsyncRunManager(RunManager):

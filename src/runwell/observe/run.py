@@ -10,23 +10,29 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Token
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.errors import StreamClosed
+from runwell.observe import ids
 from runwell.observe.context import CURRENT, RunContext, context_with
 from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted, Serialized
-from runwell.observe.inherit import add_handlers, child_context
+from runwell.observe.inherit import check_config, given_id, inherited_by, run_around
+from runwell.observe.recorder import Recorder
 from runwell.observe.resume import InContext
 
 if TYPE_CHECKING:
     import asyncio
 
 __all__ = [
+    "Home",
+    "OpenRun",
     "Run",
     "adispatch_custom_event",
     "dispatch_custom_event",
+    "enter_run",
+    "fail_run",
+    "leave_run",
     "observing",
     "open_run",
     "record_decision",
@@ -37,6 +43,9 @@ __all__ = [
 T = TypeVar("T")
 
 MODEL_KINDS = frozenset({"chat_model", "llm"})
+NO_NOTES: dict[Any, Any] = {}
+"""Of all runs that nobody watches."""
+_new = object.__new__
 
 
 def open_run(
@@ -46,81 +55,261 @@ def open_run(
     config: Mapping[str, Any] | None = None,
     *,
     serialized: Serialized = None,
-) -> Run | None:
+    made: type[OpenRun] | None = None,
+) -> OpenRun | None:
     """A run of `component` to be entered with `with` or `async with`; None when nobody watches and no config applies.
 
     `component` is a name, or something with `get_name()`. The config is checked here. Nothing is told before the run
-    is entered.
+    is entered. `made` is its class, if it is one of `OpenRun`'s subclasses.
     """
-    parent = CURRENT.get()
+    around = CURRENT.get()
     if config:
-        name = component if type(component) is str else component.get_name()
-        context = child_context(parent, config, kind, name)
-    elif parent is None or not parent.handlers:
+        check_config(config)
+        around = run_around(around, config)
+        name = config.get("run_name") or (component if type(component) is str else component.get_name())
+        inherited = inherited_by(around, config)
+        run_id = given_id(config)
+        if not inherited.handlers:
+            run_id = None
+        elif run_id is None:
+            run_id = next(ids.texts)
+    elif around is None:
         return None
     else:
-        context = parent.inside(kind, component if type(component) is str else component.get_name())
-    context.about = id(component)
-    return Run(context, inputs, serialized)
+        inherited = around.inherited
+        if not inherited.handlers:
+            return None
+        name = component if type(component) is str else component.get_name()
+        run_id = next(ids.texts)
+    run: Any = _new(made or OpenRun)  # each of what is watched is one: a call less
+    run._id = run_id
+    run.inherited = inherited
+    if around is None:
+        parent = run.home = None
+    else:
+        parent = around if around._id is not None else around.nearest
+        run.home = around.home
+    run.parent = parent
+    run.notes = parent.notes if parent is not None else {} if run_id is not None else NO_NOTES
+    run.kind = kind
+    run.name = name
+    run.component = component
+    run.inputs = None if run_id is None else inputs
+    run.serialized = serialized
+    run.goes_on = run._ended = False
+    run._token = None
+    return run  # type: ignore[no-any-return]
 
 
-class Run:
-    """An open run: the current one between `__enter__` and `__exit__`. Say how it ended with `end`; an exception that
-    passes through is told as its failure.
+def enter_run(
+    kind: str,
+    component: Any,
+    inputs: Any,
+    goes_on: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    serialized: Serialized = None,
+) -> Run | None:
+    """A run that has begun and is the current one, for `leave_run` or `fail_run`; None when nobody watches.
 
-    When nobody watches it only carries the config that nested calls inherit.
+    As `open_run` and entering, where there is no config, in fewer steps: an agent takes four of them at each turn.
+    """
+    around = CURRENT.get()
+    if around is None:
+        return None
+    inherited = around.inherited
+    if not inherited.handlers:
+        return None
+    if metadata:
+        inherited = inherited_by(around, {"metadata": metadata})
+    name = component if type(component) is str else component.get_name()
+    run = _new(Run)
+    run._id = id_ = next(ids.texts)
+    run.inherited = inherited
+    run.parent = parent = around if around._id is not None else around.nearest
+    run.notes = {} if parent is None else parent.notes
+    run.home = home = around.home
+    if home is not None and not home.held and home.loop is _running_loop():
+        run.home = Home(home.loop, home.pending, True)
+    run.kind = kind
+    run.name = name
+    run.inputs = inputs
+    run.goes_on = goes_on
+    recorder = inherited.recorder
+    if recorder is None:
+        _began(run, inputs, serialized)
+    else:  # written out
+        run.started = at = time()
+        made = recorder.started
+        line = made(at, id_, None if parent is None else parent._id, name, kind, inputs)
+        if inherited.labelled:
+            recorder.label(run, line)
+        recorder.heard.append((run, line))
+        if not goes_on:
+            _write(recorder)
+    run._token = CURRENT.set(run)
+    return run
+
+
+def leave_run(run: RunContext, outputs: Any) -> None:
+    """It ended well, and is no longer the current one."""
+    recorder = run.inherited.recorder
+    if recorder is None:
+        token, run._token = run._token, None
+        try:
+            _ended(run, outputs, run.inputs)
+        finally:
+            CURRENT.reset(token)  # type: ignore[arg-type]
+    else:  # `_ended`, written out
+        at, parent, made = time(), run.parent, recorder.ended
+        seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
+        line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
+        recorder.heard.append((run, line))
+        CURRENT.reset(run._token)  # type: ignore[arg-type]
+        run._token = None
+        if parent is None or not parent.goes_on:
+            _write(recorder)
+
+
+def fail_run(run: RunContext, error: BaseException) -> None:
+    """It ended with `error`, and is no longer the current one; unless it was left before."""
+    token, run._token = run._token, None
+    if token is not None:
+        CURRENT.reset(token)
+        _failed(run, error)
+
+
+def _began(run: RunContext, inputs: Any, serialized: Serialized) -> None:
+    inherited = run.inherited
+    if inherited.handlers:
+        at = run.started = time()
+        recorder = inherited.recorder
+        if recorder is not None:
+            parent, made = run.parent, recorder.started
+            line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, inputs)
+            if inherited.labelled:
+                recorder.label(run, line)
+            recorder.heard.append((run, line))
+            if not run.goes_on:
+                _write(recorder)
+        elif inherited.tells_runs:
+            tell(run, RunStarted(run, inputs, serialized, at))
+
+
+def _ended(run: RunContext, outputs: Any, inputs: Any) -> None:
+    inherited = run.inherited
+    recorder = inherited.recorder
+    if recorder is not None:
+        at, parent, made = time(), run.parent, recorder.ended
+        seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
+        line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
+        recorder.heard.append((run, line))
+        if parent is None or not parent.goes_on:
+            _write(recorder)
+    elif inherited.tells_runs:
+        tell(run, RunEnded(run, outputs, inputs))
+
+
+def _failed(run: RunContext, error: BaseException) -> None:
+    if run.inherited.tells_runs:
+        tell(run, RunFailed(run, error, run.inputs))
+
+
+def _write(recorder: Recorder) -> None:
+    try:
+        recorder.write()
+    except Exception as error:
+        _refused(recorder.handler, error)
+
+
+class Home:
+    """An async run's place, where awaitable handlers are awaited: in order, at its boundaries, on its loop.
+
+    `held` says that plain code is holding up that loop.
     """
 
-    __slots__ = ("_ended", "_token", "context", "inputs", "loop", "pending", "serialized")
+    __slots__ = ("held", "loop", "pending")
 
-    def __init__(self, context: RunContext, inputs: Any, serialized: Serialized = None) -> None:
-        self.context = context
-        self.inputs = inputs
-        self.serialized = serialized
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.pending: deque[tuple[Any, Awaitable[Any]]] | None = None
-        self._ended = False
-        self._token: Token[RunContext | None] | None = None
+    def __init__(self, loop: asyncio.AbstractEventLoop, pending: deque[tuple[Any, Awaitable[Any]]], held: bool) -> None:
+        self.loop = loop
+        self.pending = pending
+        self.held = held
 
-    # -- what user code may ask a run for
+    async def flush(self) -> None:
+        """Await what handlers left to be awaited."""
+        while self.pending:
+            await _finish([self.pending.popleft()])
 
-    @property
-    def run_id(self) -> Any:
-        return self.context.run_id
+
+class Run(RunContext):
+    """A run under way, as the code in it knows it."""
+
+    __slots__ = ()
 
     @property
     def parent_run_id(self) -> Any:
-        return self.context.parent_id
+        return self.parent_id
 
     @property
     def watched(self) -> bool:
         """Whether anybody is told."""
-        return bool(self.context.handlers)
+        return bool(self.inherited.handlers)
+
+    def token(self, chunk: Any, text: str | Callable[[Any], str] | None = None) -> None:
+        """A model gave a chunk, whose text is `text`, or what `text` makes of it once somebody asks."""
+        if self.inherited.handlers:
+            tell(self, Chunk(self, chunk, text))
+
+    def teller(self, text: Callable[[Any], str]) -> Callable[[Any], None]:
+        """`token`, for a call that gives many chunks, all in the task that asks for it.
+
+        Where each handler has a `taker(context)`, what that gives takes the chunks, and no event is made for them.
+        """
+        handlers = self.inherited.handlers
+        if len(handlers) == 1 and (taker := getattr(handlers[0], "taker", None)) is not None:
+            return taker(self)  # type: ignore[no-any-return]
+        return lambda chunk: self.token(chunk, text)
+
+    def retried(self, attempt: int, error: BaseException, wait: float) -> None:
+        """Attempt number `attempt` failed; the next follows after `wait` seconds."""
+        if self.inherited.handlers:
+            tell(self, Retried(self, attempt, error, wait))
+
+    @property
+    def pending(self) -> bool:
+        """Whether handlers left something to be awaited."""
+        return self.home is not None and bool(self.home.pending)
+
+    async def flush(self) -> None:
+        """Await what handlers left to be awaited."""
+        if self.home is not None:
+            await self.home.flush()
+
+
+class OpenRun(Run):
+    """A run to be entered: the current one between `__enter__` and `__exit__`. Say how it ended with `end`; an
+    exception that passes through is told as its failure.
+
+    When nobody watches it only carries the config that nested calls inherit.
+    """
+
+    __slots__ = ("_ended", "component", "serialized")
+
+    component: Any
+    serialized: Serialized
+    _ended: bool
 
     # -- entering and leaving
 
     def start(self) -> None:
         """Tell that it begins, without making it current: for streams, which enter a context of their own."""
-        context = self.context
-        if context.tells_runs:
-            event = RunStarted(context, self.inputs, self.serialized)
-            context.started = event.time
-            tell(context, event)
-        elif context.handlers:
-            context.started = time()
+        _began(self, self.inputs, self.serialized)
 
     def __enter__(self) -> Self:
-        context = self.context
-        home = context.home
-        if home is not None and home is not self and home.loop is _running_loop():
-            context.holds_loop = True
-        if context.tells_runs:  # `start`, written out
-            event = RunStarted(context, self.inputs, self.serialized)
-            context.started = event.time
-            tell(context, event)
-        elif context.handlers:
-            context.started = time()
-        self._token = CURRENT.set(context)
+        home = self.home
+        if home is not None and not home.held and home.loop is _running_loop():
+            self.home = Home(home.loop, home.pending, True)
+        _began(self, self.inputs, self.serialized)
+        self._token = CURRENT.set(self)
         return self
 
     def __exit__(
@@ -136,10 +325,11 @@ class Run:
                 self.end(None)
 
     async def __aenter__(self) -> Self:
-        self.settle_here()
-        self.__enter__()
-        if self.pending:
-            await self.flush()
+        home = self.settle_here()
+        self.start()
+        self._token = CURRENT.set(self)
+        if home is not None and home.pending:
+            await home.flush()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -151,39 +341,16 @@ class Run:
         """It ended well; gives `outputs` back."""
         if not self._ended:
             self._ended = True
-            context = self.context
-            if context.tells_runs:
-                tell(context, RunEnded(context, outputs, inputs if inputs is not None else self.inputs))
+            _ended(self, outputs, inputs if inputs is not None else self.inputs)
         return outputs
 
     def fail(self, error: BaseException) -> None:
         """It ended with `error`."""
         if not self._ended:
             self._ended = True
-            if self.context.tells_runs:
-                tell(self.context, RunFailed(self.context, error, self.inputs))
+            _failed(self, error)
 
-    # -- between
-
-    def token(self, chunk: Any, text: str | Callable[[Any], str] | None = None) -> None:
-        """A model gave a chunk, whose text is `text`, or what `text` makes of it once somebody asks."""
-        if self.context.handlers:
-            tell(self.context, Chunk(self.context, chunk, text))
-
-    def teller(self, text: Callable[[Any], str]) -> Callable[[Any], None]:
-        """`token`, for a call that gives many chunks, all in the task that asks for it.
-
-        Where each handler has a `taker(context)`, what that gives takes the chunks, and no event is made for them.
-        """
-        handlers = self.context.handlers
-        if len(handlers) == 1 and (taker := getattr(handlers[0], "taker", None)) is not None:
-            return taker(self.context)  # type: ignore[no-any-return]
-        return lambda chunk: self.token(chunk, text)
-
-    def retried(self, attempt: int, error: BaseException, wait: float) -> None:
-        """Attempt number `attempt` failed; the next follows after `wait` seconds."""
-        if self.context.handlers:
-            tell(self.context, Retried(self.context, attempt, error, wait))
+    # -- calls
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """`function(*args, **kwargs)` as this run."""
@@ -216,30 +383,24 @@ class Run:
 
     # -- async handlers
 
-    def settle_here(self) -> None:
+    def settle_here(self) -> Home | None:
         """Await what handlers want awaited at this run's own boundaries, on the running loop."""
-        if self.context.handlers:
-            import asyncio
+        if not self.inherited.handlers:
+            return None
+        import asyncio
 
-            self.loop = asyncio.get_running_loop()
-            self.pending = deque()
-            self.context.home = self
-            self.context.holds_loop = False
-
-    async def flush(self) -> None:
-        """Await what handlers left to be awaited."""
-        while self.pending:
-            await _finish([self.pending.popleft()])
+        self.home = home = Home(asyncio.get_running_loop(), deque(), False)
+        return home
 
 
 def tell(context: RunContext, event: Event) -> None:
     """Hand an event to every handler of a run."""
     waiting: list[tuple[Any, Awaitable[Any]]] | None = None
-    for handler in context.handlers:
+    for handler in context.inherited.handlers:
         try:
             result = handler.handle(event)
         except Exception as error:
-            _failed(handler, error)
+            _refused(handler, error)
         else:
             if result is not None:
                 if waiting is None:
@@ -249,7 +410,7 @@ def tell(context: RunContext, event: Event) -> None:
         _await_somewhere(context, waiting)
 
 
-def _failed(handler: Any, error: Exception) -> None:
+def _refused(handler: Any, error: Exception) -> None:
     if getattr(handler, "raise_error", False):
         raise error
     import logging  # here: most programs never need it, and it is not small
@@ -262,15 +423,15 @@ async def _finish(waiting: list[tuple[Any, Awaitable[Any]]]) -> None:
         try:
             await awaitable
         except Exception as error:
-            _failed(handler, error)
+            _refused(handler, error)
 
 
 def _await_somewhere(context: RunContext, waiting: list[tuple[Any, Awaitable[Any]]]) -> None:
     """From plain code: at the next boundary of the loop we are on, on the loop of the async run around us if that is
     another thread's, else on a loop of our own."""
     home = context.home
-    if home is not None and home.loop is not None and home.pending is not None:
-        if context.holds_loop or _running_loop() is home.loop:
+    if home is not None:
+        if home.held or _running_loop() is home.loop:
             home.pending.extend(waiting)  # waiting for the loop here would be waiting for ourselves
             return
         if home.loop.is_running():
@@ -294,7 +455,7 @@ class _WatchedStream(Iterator[T]):
 
     def __init__(
         self,
-        run: Run,
+        run: OpenRun,
         make: Callable[[], Iterator[T]],
         combine: Callable[[Sequence[T]], Any],
         text: Callable[[T], str] | None,
@@ -303,11 +464,11 @@ class _WatchedStream(Iterator[T]):
         self._make = make
         self._combine = combine
         self._text = text
-        self._context = context_with(run.context)
+        self._context = context_with(run)
         self._source: Iterator[T] | None = None
         self._chunks: list[T] = []
         self._over = False
-        self._tells = run.context.wants_chunks or run.context.kind in MODEL_KINDS
+        self._tells = run.inherited.wants_chunks or run.kind in MODEL_KINDS
 
     def __next__(self) -> T:
         if self._over:
@@ -356,7 +517,7 @@ class _WatchedAsyncStream(AsyncIterator[T]):
 
     def __init__(
         self,
-        run: Run,
+        run: OpenRun,
         make: Callable[[], AsyncIterator[T]],
         combine: Callable[[Sequence[T]], Any],
         text: Callable[[T], str] | None,
@@ -365,11 +526,11 @@ class _WatchedAsyncStream(AsyncIterator[T]):
         self._make = make
         self._combine = combine
         self._text = text
-        self._context = context_with(run.context)
+        self._context = context_with(run)
         self._source: AsyncIterator[T] | None = None
         self._chunks: list[T] = []
         self._over = False
-        self._tells = run.context.wants_chunks or run.context.kind in MODEL_KINDS
+        self._tells = run.inherited.wants_chunks or run.kind in MODEL_KINDS
 
     async def __anext__(self) -> T:
         if self._over:
@@ -423,11 +584,11 @@ class _WatchedAsyncStream(AsyncIterator[T]):
 @contextmanager
 def observing(*handlers: Any) -> Iterator[None]:
     """Attach handlers to everything that runs inside the `with` block, in this thread or task and what it starts."""
-    parent = CURRENT.get()
-    inherited = parent.handlers if parent is not None else ()
-    scope = child_context(parent, {"callbacks": list(handlers)}, "scope", "")
-    scope.handlers = add_handlers(inherited, list(handlers))
-    scope._id = None  # not a run itself: what runs inside belongs to the run around it, if any
+    config = {"callbacks": list(handlers)}
+    parent = run_around(CURRENT.get(), config)
+    scope = RunContext(inherited_by(parent, config))  # not a run itself: what runs inside belongs to the run around it
+    if parent is not None:
+        scope.parent, scope.home = parent, parent.home
     token = CURRENT.set(scope)
     try:
         yield
@@ -441,7 +602,7 @@ def dispatch_custom_event(name: str, data: Any, *, config: Mapping[str, Any] | N
     Outside any run it does nothing. `config` is only needed where the current run is not known: in a thread of yours.
     """
     run = _current(config)
-    if run is not None and run.handlers:
+    if run is not None and run.inherited.handlers:
         tell(run, Custom(run, name, data))
 
 
@@ -449,7 +610,7 @@ async def adispatch_custom_event(name: str, data: Any, *, config: Mapping[str, A
     """`dispatch_custom_event` from `async` code; `async` handlers have been awaited when it returns."""
     dispatch_custom_event(name, data, config=config)
     run = _current(config)
-    if run is not None and run.home is not None and run.home.pending:
+    if run is not None and run.home is not None:
         await run.home.flush()
 
 
@@ -457,21 +618,30 @@ def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
     """Tell handlers that the judgment named `seat` was made. Does nothing when nobody watches."""
     run = CURRENT.get()
     if run is not None and run._id is None:
-        run = _current(None)
-    if run is not None and run.handlers:
+        run = run.nearest
+    if run is None:
+        return
+    inherited = run.inherited
+    recorder = inherited.recorder
+    if recorder is not None:
+        parent, made = run.parent, recorder.decided
+        above = None if parent is None else parent._id
+        line = made(time(), run._id, above, run.name, run.kind, seat, holder, outcome, reason)
+        recorder.heard.append((run, line))
+        if not run.goes_on:
+            _write(recorder)
+    elif inherited.handlers:
         tell(run, Decision(run, seat, outcome, reason, holder))
 
 
 def watched() -> bool:
     """Whether a decision told now would be heard. Ask before making up its words."""
     run = CURRENT.get()
-    return run is not None and bool(run.handlers)
+    return run is not None and bool(run.inherited.handlers)
 
 
 def _current(config: Mapping[str, Any] | None) -> RunContext | None:
     run = CURRENT.get()
     if run is None and config:
         run = getattr(config.get("callbacks"), "run", None)
-    while run is not None and run._id is None:  # only carries config: what happens in it belongs to the run around
-        run = run.parent
-    return run
+    return None if run is None else run.nearest

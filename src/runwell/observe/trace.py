@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
-import orjson
-
+from runwell.observe import events
 from runwell.observe.context import RunContext
-from runwell.observe.events import Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted
+from runwell.observe.lines import Custom, Decided, Ended, Failed, Line, Retried, Started, as_json, text_of
 from runwell.observe.llm_result import answer_of
-from runwell.observe.written import Written, plain
+from runwell.observe.recorder import Recorder
+from runwell.observe.written import Form, Written, form_of
 
 __all__ = ["JsonlTrace"]
 
 Redact = Callable[[Any], Any]
 """Given a value about to be written (an input, an output, an error's text), gives what is written instead."""
 
-Shown = Callable[[Any], Any]
-"""Gives content the form in which it is written."""
+
+About = tuple[float, Any, Any, str, str]
+"""What is in each line: the time, the ids of the run and of the one around it, its name and kind."""
 
 
 class JsonlTrace:
@@ -48,64 +47,83 @@ class JsonlTrace:
     def __init__(self, path: str | os.PathLike[str], *, redact: Redact | None) -> None:
         self.path = Path(path)
         self.redact = redact
+        self._form_of = form_of if redact is None else self._redacting
         self._lock = threading.RLock()
-        self._runs: dict[RunContext, Shown] = {}
-        """The runs under way, with what gives content its form there."""
-        self._heard: deque[Event] = deque()
+        decided = Decided if redact is None else self._decided
+        self._recorder = Recorder(self, Started, Ended, decided, self._label, self._write)
+        self._heard = self._recorder.heard
         """What waits to be written, in order: that is also the order in which messages are first written."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)  # a line that was written stays written
 
-    def handle(self, event: Event) -> None:
-        """Write a line, and those that wait; or let it wait where another follows before anything else happens."""
-        kind = type(event)
-        if kind not in _LINES:
-            return
-        run = event.run
-        self._heard.append(event)
-        inside = run.parent if kind is RunEnded else run if kind is RunStarted or kind is Decision else None
-        # another handler is told in between, and is anybody's code
-        if inside is None or not inside.goes_on or len(run.handlers) > 1:
+    def recorder(self) -> Recorder:
+        """How it is told where there is no other handler."""
+        return self._recorder
+
+    def handle(self, event: events.Event) -> None:
+        """Write a line, and those that wait."""
+        line_of = _LINES.get(type(event))
+        if line_of is not None:
+            run = event.run
+            above = run.parent
+            line = line_of(event, (event.time, run._id, None if above is None else above._id, run.name, run.kind))
+            if type(line) is Started:
+                self._label(run, line)
+            elif type(line) is Decided:
+                line.reason = self._form_of(str)(Written(), line.reason)
+            self._heard.append((run, line))
             self._write()
+
+    def _decided(self, *facts: Any) -> Any:
+        """A decision, of which two things are content."""
+        line: Any = Decided(*facts)
+        line.reason = self._form_of(str)(Written(), line.reason)
+        return line
+
+    def _label(self, run: RunContext, line: Started) -> None:
+        """Add to a line what tells the run apart."""
+        inherited = run.inherited
+        if inherited.tags:
+            line.tags = inherited.tags
+        if inherited.metadata:
+            line.metadata = self._form_of(dict)(Written(), inherited.metadata)
 
     def _write(self) -> None:
         """Write what was heard: in one go, as each call into the system takes about as long as making a line."""
-        heard, runs = self._heard, self._runs
-        lines: list[Line] = []
         failed: list[Exception] = []
         with self._lock:
-            while heard:
-                event = heard.popleft()
-                kind, run = type(event), event.run
-                shown = runs.get(run)
-                if shown is None:
-                    above = run.parent
-                    shown = (None if above is None else runs.get(above)) or self._shown()
-                    if kind is RunStarted:
-                        runs[run] = shown
-                elif kind is RunEnded or kind is RunFailed:
-                    del runs[run]
+            heard = self._heard[:]
+            del self._heard[: len(heard)]  # what others tell meanwhile is for them to write
+            lines: list[Line] = []
+            form_of, notes, written = self._form_of, None, Written()
+            for run, line in heard:
+                content = line.content
                 try:
-                    lines.append(_LINES[kind](event, shown))
+                    if run.notes is not notes:
+                        notes = run.notes
+                        known = notes.get(self)
+                        written = notes[self] = Written() if known is None else known
+                    if run.kind in _MODELS and type(line) is Ended:
+                        content = answer_of(content)
+                        usage = getattr(content, "usage_metadata", None)
+                        if usage:
+                            line.usage = usage
+                    line.content = form_of(type(content))(written, content)
                 except Exception as error:  # of what redacts, or of what is to be written
                     failed.append(error)
+                else:
+                    lines.append(line)
             if lines and not self._file.closed:
-                try:
-                    written = b"".join(map(orjson.dumps, lines, _BY_PLAIN, _ENDING))
-                except (TypeError, ValueError):  # something in one of them is more than JSON has
-                    written = _one_by_one(lines, failed)
-                self._file.write(written)
+                self._file.write(text_of(lines, failed))
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
 
-    def _shown(self) -> Shown:
-        """What gives content its form in a run and those inside it: it knows the messages that were written there."""
-        tree, redact = Written().tree, self.redact
-        if redact is None:
-            return tree
-        # a function of a user's is given a tree of its own, of nothing but what JSON has; what it gives may be anything
-        return lambda value: Written().tree(redact(json.loads(_json(tree(value)))))
+    def _redacting(self, kind: type) -> Form:
+        """`form_of`, with a function of a user's: it is given a tree of its own, of nothing but what JSON has; what it
+        gives may be anything."""
+        redact: Any = self.redact
+        return lambda written, value: Written().tree(redact(json.loads(as_json(written.tree(value)))))
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
@@ -122,127 +140,43 @@ class JsonlTrace:
         self.close()
 
 
-Line = dict[str, Any]
-
 _MODELS = frozenset(("chat_model", "llm"))
-_BY_PLAIN = repeat(plain)
-_ENDING = repeat(orjson.OPT_APPEND_NEWLINE)
 
 
-def _one_by_one(lines: list[Line], failed: list[Exception]) -> bytes:
-    """The lines that can be written; of the others, why not is added to `failed`."""
-    written = []
-    for line in lines:
-        try:
-            written.append(_json(line) + b"\n")
-        except Exception as error:  # of what is to be written
-            failed.append(error)
-    return b"".join(written)
+def _seconds(event: events.RunEnded | events.RunFailed) -> float:
+    return round(event.time - event.run.started, 6)
 
 
-def _json(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value, plain)
-    except (TypeError, ValueError):  # a number too large for it, a key that is no text, half a character
-        return json.dumps(_with_text_for_keys(value), default=lambda each: _with_text_for_keys(plain(each))).encode()
+def _custom(event: events.Custom, about: About) -> Line:
+    return Custom(*about, event.name, event.data)
 
 
-def _with_text_for_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _with_text_for_keys(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_text_for_keys(each) for each in value]
-    return value
+def _decision(event: events.Decision, about: About) -> Line:
+    return Decided(*about, event.seat, event.holder, event.outcome, event.reason)
 
 
-def _started(event: RunStarted, shown: Shown) -> Line:
-    run = event.run
-    above = run.parent
-    line = {
-        "event": "start",
-        "time": event.time,
-        "run_id": run._text or run.id_text,
-        "parent_id": None if above is None else above._text or above.id_text,
-        "name": run.name,
-        "kind": run.kind,
-        "inputs": shown(event.inputs),
-    }
-    if run.tags:
-        line["tags"] = run.tags
-    if run.metadata:
-        line["metadata"] = shown(run.metadata)
-    return line
+def _ended(event: events.RunEnded, about: About) -> Line:
+    return Ended(*about, _seconds(event), event.outputs)
 
 
-def _ended(event: RunEnded, shown: Shown) -> Line:
-    run, outputs = event.run, event.outputs
-    kind, above = run.kind, run.parent
-    line = {
-        "event": "end",
-        "time": event.time,
-        "run_id": run._text or run.id_text,
-        "parent_id": None if above is None else above._text or above.id_text,
-        "name": run.name,
-        "kind": kind,
-        "seconds": int((event.time - run.started) * 1e6 + 0.5) / 1e6,  # to the microsecond
-    }
-    if kind in _MODELS:
-        outputs = answer_of(outputs)
-        usage = getattr(outputs, "usage_metadata", None)
-        if usage:
-            line["usage"] = usage
-    line["outputs"] = shown(outputs)
-    return line
+def _failed(event: events.RunFailed, about: About) -> Line:
+    return Failed(*about, _seconds(event), type(event.error).__name__, str(event.error))
 
 
-def _decision(event: Decision, shown: Shown) -> Line:
-    run = event.run
-    above = run.parent
-    return {
-        "event": "decision",
-        "time": event.time,
-        "run_id": run._text or run.id_text,
-        "parent_id": None if above is None else above._text or above.id_text,
-        "name": run.name,
-        "kind": run.kind,
-        "seat": event.seat,
-        "holder": event.holder,
-        "outcome": shown(event.outcome),
-        "reason": shown(event.reason),
-    }
+def _retried(event: events.Retried, about: About) -> Line:
+    return Retried(*about, event.attempt, event.wait, str(event.error))
 
 
-def _rare(event: Event, kind: str) -> Line:
-    """How the lines begin that most runs do not have."""
-    run = event.run
-    above = None if run.parent is None else run.parent.id_text
-    about = {"run_id": run.id_text, "parent_id": above, "name": run.name, "kind": run.kind}
-    return {"event": kind, "time": event.time, **about}
+def _started(event: events.RunStarted, about: About) -> Line:
+    return Started(*about, event.inputs)
 
 
-def _failed(event: RunFailed, shown: Shown) -> Line:
-    line = _rare(event, "error")
-    line["seconds"] = round(event.time - event.run.started, 6)
-    line["error_type"] = type(event.error).__name__
-    line["error"] = shown(str(event.error))
-    return line
-
-
-def _retried(event: Retried, shown: Shown) -> Line:
-    error = shown(str(event.error))
-    return {**_rare(event, "retry"), "attempt": event.attempt, "wait": event.wait, "error": error}
-
-
-def _custom(event: Custom, shown: Shown) -> Line:
-    return {**_rare(event, "custom"), "custom": event.name, "data": shown(event.data)}
-
-
-_LINES: dict[type, Callable[[Any, Shown], Line]] = {
-    Custom: _custom,
-    Decision: _decision,
-    Retried: _retried,
-    RunEnded: _ended,
-    RunFailed: _failed,
-    RunStarted: _started,
+_LINES: dict[type, Callable[[Any, About], Line]] = {
+    events.Custom: _custom,
+    events.Decision: _decision,
+    events.Retried: _retried,
+    events.RunEnded: _ended,
+    events.RunFailed: _failed,
+    events.RunStarted: _started,
 }
-"""What makes the line of an event."""
+"""The lines of events."""

@@ -8,54 +8,20 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any, Final
 
-import orjson
+import msgspec
 
-__all__ = ["NotFinite", "Written", "plain"]
+from runwell.observe.lines import NotFinite
 
-
-def plain(value: Any) -> Any:
-    """A value that JSON has no form for, as one that it has: a model's or message's dump, else its `repr`."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump) and not isinstance(value, type):
-        return dump()
-    if isinstance(value, set | frozenset | tuple):
-        return list(value)
-    if isinstance(value, float):  # of a class of its own, as NumPy's
-        number = float(value)
-        return number if isfinite(number) else orjson.Fragment(_NOT_FINITE[repr(number)])
-    return repr(value)
-
-
-class NotFinite(float):
-    """An infinite number, or none: written as Python does it, which the grammar of JSON does not know."""
-
-    __slots__ = ()
-
-
-_NOT_FINITE: Final = {"inf": b"Infinity", "-inf": b"-Infinity", "nan": b"NaN"}
-
+__all__ = ["Form", "Written", "form_of"]
 
 _AS_IT_IS: Final = frozenset((type(None), str, int, bool))
-_TEXT: Final = frozenset((str,))
 _FLOATS: Final = frozenset((float,))
 _PLAIN: Final = _AS_IT_IS | {float, dict, list}
-
-
-@lru_cache(maxsize=256)  # the classes of messages are few
-def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
-    """The fields of a message of a class whose dump is these, and what reads them; None for any other class."""
-    dump = getattr(kind, "model_dump", None)
-    if getattr(dump, "__module__", "") != "runwell.messages.message":
-        return None
-    names = ("type", *kind._fields)
-    return names, attrgetter(*(_MADE_LATE.get(name, name) for name in names))
-
-
-_MADE_LATE: Final = {"additional_kwargs": "_kwargs", "response_metadata": "_facts"}
+_MADE_LATE: Final = ("additional_kwargs", "response_metadata")
 """Fields of messages that are made when they are first read: looking is not to make them."""
-_NOTHING: Final[dict[str, Any]] = {}
-_HOLD_NUMBERS: Final = ("content", "tool_calls", "additional_kwargs", "response_metadata")
-"""Fields of messages that are plain data, of which a number may be more than JSON has."""
+_NOTHING: Final = msgspec.Raw(b"{}")
+_HISTORIES: Final = 8
+"""How many lists of messages are held: an agent's, that with its instructions in front, those of agents in it."""
 
 
 def _with_any_number(data: Any) -> Any:
@@ -67,113 +33,171 @@ def _with_any_number(data: Any) -> Any:
     return NotFinite(data) if kind is float and not isfinite(data) else data
 
 
-class Written:
-    """The messages that were written in a run and the runs inside it: by id, and the longest list of them."""
+class Again(msgspec.Struct, gc=False):
+    """Stands in a list for so many messages that were written, up to the one with that id."""
 
-    __slots__ = ("known", "longest")
+    again: int
+    to: str
+
+
+class Written:
+    """The messages that were written in a run and the runs inside it: by id, and the lists of them."""
+
+    __slots__ = ("checked", "histories", "known", "said")
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
-        self.longest: list[Any] = []
+        self.said: set[int] = set()
+        """The `id()` of each that is known, and kept by that."""
+        self.checked: set[int] = set()
+        """The `id()` of each call in them that can stand as it is: its tool's node is given it."""
+        self.histories: dict[int, list[Any]] = {}
+        """Lists of nothing but known ones, each the longest that begins with the one it does."""
 
     def tree(self, value: Any) -> Any:
         """`value` in a form that JSON is quickly made of, and parts of which it shares.
 
         Messages become known; those of a list that are so stand there in short.
         """
-        kind = type(value)
-        if kind in _AS_IT_IS:
-            return value
-        if kind is dict:
-            if not _TEXT.issuperset(map(type, value)):  # before a message in it becomes known
-                value = {str(key): each for key, each in value.items()}
-            made: dict[str, Any] | None = None  # the dict itself where all in it can stand as it is
-            for key, each in value.items():
-                kind = type(each)
-                if kind not in _AS_IT_IS:
-                    shown = self._items(each) if kind is list else self.tree(each)
-                    if shown is not each:
-                        if made is None:
-                            made = value.copy()
-                        made[key] = shown
-            return value if made is None else made
-        if kind is list:
-            return self._items(value)
-        fields = _fields_of(kind)  # type: ignore[arg-type]
-        if fields is not None:
-            id_ = value.id
-            if id_ is not None and self.known.setdefault(id_, value) is not value:
-                self._know(id_, value)
-            names, read = fields
-            # as many as each other, which is not checked
-            shown = dict(zip(names, read(value)))  # noqa: B905
-            for name in _MADE_LATE:
-                if name in shown and shown[name] is None:
-                    shown[name] = _NOTHING
-            for name in _HOLD_NUMBERS:
-                held = shown.get(name)
-                if held and type(held) is not str:
-                    shown[name] = _with_any_number(held)
-            artifact = shown.get("artifact")
-            if artifact is not None:
-                shown["artifact"] = self.tree(artifact)
-            return shown
-        if isinstance(value, list | tuple):
-            return self._items(value)
-        if isinstance(value, float):
-            return float(value) if isfinite(value) else NotFinite(value)  # NumPy's, too
-        if isinstance(value, str | int):
-            return value
-        if isinstance(value, dict):
-            return self.tree(dict(value))
-        dumped = plain(value)
-        if isinstance(dumped, str):
-            return dumped
-        id_ = getattr(value, "id", None)
-        if type(id_) is str and hasattr(value, "content"):
-            self._know(id_, value)
-        return self.tree(dumped)
+        kind: Any = type(value)
+        return form_of(kind)(self, value)
 
-    def _know(self, id_: str, message: Any) -> None:
-        if self.known.setdefault(id_, message) is not message:
-            self.known[id_] = message
-            self.longest = []  # what is in it may be another message by now
+    def _fields(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        if len(value) > 1 and (id(value) in self.checked or _AS_IT_IS.issuperset(map(type, value.values()))):
+            return value
+        shown = {}
+        for key, each in value.items():
+            kind: Any = type(each)
+            shown[key] = each if kind in _AS_IT_IS else form_of(kind)(self, each)
+        return shown
 
     def _items(self, values: Sequence[Any]) -> Sequence[Any]:
-        known, longest = self.known, self.longest
-        count, length, new = len(longest), len(values), values
-        if length == 1:  # nearly always what a step gave, written when it was made
-            id_ = getattr(values[0], "id", None)
-            if type(id_) is str and known.get(id_) is values[0]:
-                return [{"again": 1, "to": id_}]
-        shown: list[Any] = []
-        again, last, all_known = 0, "", True
-        # Nearly always a list is the longest one so far and what is new. Equal messages may stand for each other.
-        goes_on = 1 < count <= length and longest[0] is values[0]
-        if goes_on and longest == (values if count == length else values[:count]):
-            again, last = count, longest[-1].id
-            if count == length:
-                return [{"again": again, "to": last}]
-            new = values[count:]
-        elif _AS_IT_IS.issuperset(kinds := set(map(type, values))) or (kinds == _FLOATS and all(map(isfinite, values))):
-            return values  # words, a vector
+        length = len(values)
+        if length == 1:
+            first = values[0]
+            if id(first) in self.said:  # nearly always what a step gave, written when it was made
+                return [Again(1, first.id)]
+        elif not length:
+            return values
         else:
-            goes_on = False
-        for value in new:
+            history = self.histories.get(id(values[0]))
+            if history is not None and (count := len(history)) <= length:
+                # Nearly always a list is one that was there and what is new. Equal messages may stand for each other.
+                if count == length:
+                    if history == values:
+                        return [Again(length, history[-1].id)]
+                elif history == values[:count]:
+                    new = values[count:]
+                    if not self.said.issuperset(map(id, new)):
+                        return self._each(new, count, history[-1].id)
+                    history.extend(new)
+                    return [Again(length, history[-1].id)]
+            if self.said.issuperset(map(id, values)):
+                if len(self.histories) == _HISTORIES:
+                    del self.histories[next(iter(self.histories))]
+                self.histories[id(values[0])] = list(values)
+                return [Again(length, values[-1].id)]
+            if id(values[1]) in self.said and getattr(values[0], "id", "") is None:  # an agent's instructions
+                return [self.tree(values[0]), *self._items(values[1:])]
+        kinds = set(map(type, values))
+        if _AS_IT_IS.issuperset(kinds) or (kinds == _FLOATS and all(map(isfinite, values))):
+            return values  # words, a vector
+        return self._each(values, 0, "")
+
+    def _each(self, values: Sequence[Any], again: int, last: str) -> list[Any]:
+        """Items one by one, after so many of them, up to the `last`, that are known."""
+        shown: list[Any] = []
+        known = self.known
+        for value in values:
             id_ = None if type(value) in _PLAIN else getattr(value, "id", None)
             if type(id_) is str and known.get(id_) is value:
                 again, last = again + 1, id_
                 continue
             if again:
-                shown.append({"again": again, "to": last})
+                shown.append(Again(again, last))
                 again = 0
             shown.append(self.tree(value))
-            all_known = all_known and type(id_) is str and known.get(id_) is value
         if again:
-            shown.append({"again": again, "to": last})
-        if all_known and length > count:
-            if goes_on and self.longest is longest:
-                longest.extend(new)
-            else:
-                self.longest = list(values)
+            shown.append(Again(again, last))
         return shown
+
+    def _number(self, value: float) -> float:
+        return float(value) if isfinite(value) else NotFinite(value)  # NumPy's, too
+
+    def _other(self, value: Any) -> Any:
+        dump = getattr(value, "model_dump", None)
+        if not callable(dump) or isinstance(value, type):
+            return value  # how it is written is for who encodes it to say
+        id_ = getattr(value, "id", None)
+        if type(id_) is str and hasattr(value, "content"):
+            self.know(id_, value)
+        return self.tree(dump())
+
+    def know(self, id_: str, message: Any) -> None:
+        """A message of that id is written."""
+        before = self.known.get(id_)
+        if before is not message:
+            self.known[id_] = message
+            self.said.add(id(message))
+            if before is not None:
+                self.said.discard(id(before))
+                self.checked.clear()
+                self.histories.clear()  # what is in them may be another message by now
+
+
+Form = Callable[[Written, Any], Any]
+
+
+@lru_cache(maxsize=256)  # the classes of what is written are few
+def form_of(kind: Any) -> Form:
+    """What gives values of a class their form."""
+    dump = getattr(kind, "model_dump", None)
+    if getattr(dump, "__module__", "") == "runwell.messages.message":
+        return _message_form(kind)
+    if issubclass(kind, list | tuple):
+        return Written._items
+    if issubclass(kind, float):
+        return Written._number
+    if kind in _AS_IT_IS or issubclass(kind, str | int):
+        return lambda written, value: value
+    if kind is dict:
+        return Written._fields
+    if issubclass(kind, dict):
+        return lambda written, value: written._fields(dict(value))
+    return Written._other
+
+
+def _message_form(kind: Any) -> Form:
+    """That of a class of messages: what its dump is, read without one."""
+    names = ("type", *(name for name in kind._fields if name not in _MADE_LATE))
+    read = attrgetter(*names)
+    makes_calls, has_artifact = "tool_calls" in names, "artifact" in names
+    made: Any = msgspec.defstruct(kind.__name__, [*names, *((name, Any, _NOTHING) for name in _MADE_LATE)], gc=False)
+
+    def form(written: Written, message: Any) -> Any:
+        id_ = message.id
+        if id_ is not None:
+            known = written.known
+            if id_ in known:
+                written.know(id_, message)
+            else:  # as nearly always
+                known[id_] = message
+                written.said.add(id(message))
+        shown = made(*read(message))
+        if type(shown.content) is not str:
+            shown.content = _with_any_number(shown.content)
+        if message._kwargs or message._facts:
+            shown.additional_kwargs = _with_any_number(message._kwargs or {})
+            shown.response_metadata = _with_any_number(message._facts or {})
+        if makes_calls and shown.tool_calls:
+            for call in shown.tool_calls:
+                if _AS_IT_IS.issuperset(map(type, call["args"].values())):
+                    written.checked.add(id(call))
+                else:
+                    shown.tool_calls = _with_any_number(shown.tool_calls)
+                    break
+        if has_artifact and shown.artifact is not None:
+            shown.artifact = written.tree(shown.artifact)
+        return shown
+
+    return form

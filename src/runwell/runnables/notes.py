@@ -36,7 +36,7 @@ def note_entry(error: BaseException, parallel: Any, key: str, step: Any, given: 
 def _name(part: Any) -> str:
     """What it is called: in this run, if the config of that says so."""
     run = CURRENT.get()
-    return run.name if run is not None and run.about == id(part) else str(part.get_name())
+    return run.name if run is not None and run.component is part else str(part.get_name())
 
 
 def _note(error: BaseException, where: str, given: Any, fed: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from runwell.drivers.colour import RETOLD, told_apart
 from runwell.observe.context import CURRENT
-from runwell.observe.run import Run, open_run
+from runwell.observe.run import OpenRun, open_run
 from runwell.runnables.config import ensure_config
 
 __all__ = ["as_written", "is_own", "observe"]
@@ -48,23 +48,32 @@ def observe(cls: type, root: type, protocol: tuple[str, ...]) -> None:
         setattr(cls, name, _FORMS[name](name, method, method is not getattr(root, name)))
 
 
-def _opened(self: Any, name: str, method: Any, written: bool, told: Any, config: Any) -> tuple[Run | None, Any]:
+class _OwnRun(OpenRun):
+    """A run around a method of a user's own class."""
+
+    __slots__ = ("delegates", "owner")
+
+    owner: int
+    """The id of the runnable."""
+    delegates: int
+    """The same until its own code is reached, then 0."""
+
+
+def _opened(self: Any, name: str, method: Any, written: bool, told: Any, config: Any) -> tuple[OpenRun | None, Any]:
     """The run for this call, and the config for the code in it. None: it is a part of the run that is current."""
     if getattr(type(self), name) is not method:  # super().invoke(...)
         return None, config
     around = CURRENT.get()
-    if around is not None and around.delegates == id(self):  # from a method of ours to the one that is written
+    if type(around) is _OwnRun and around.delegates == id(self):  # from a method of ours to the one that is written
         if written:
             around.delegates = 0
         return None, config
-    run = open_run(self.run_kind, self, told, config)
+    run: Any = open_run(self.run_kind, self, told, config, made=_OwnRun)
     if run is None:
         return None, config if around is None else ensure_config(config)
-    context = run.context
-    context.owner = id(self)
-    if not written:
-        context.delegates = context.owner
-    return run, context.config
+    run.owner = id(self)
+    run.delegates = 0 if written else run.owner
+    return run, run.config
 
 
 def _takes_input(method: Callable[..., Any]) -> bool:

@@ -9,6 +9,7 @@ from runwell.agents.limits import Budget
 from runwell.agents.metering import Meter
 from runwell.errors import InvalidInput
 from runwell.graph.builder import StateGraph
+from runwell.graph.plan import BESIDE_STATE
 from runwell.graph.spent import add_spent, used_before
 from runwell.messages.history import add_messages
 from runwell.messages.message import BaseMessage
@@ -58,7 +59,7 @@ class TeamGraph(StateGraph[Any]):
             stale = [("stopped", None)] if run.values.get("stopped") is not None else []
             return [*writes, ("spent", Overwrite({})), *stale]
 
-        made.on_open, made.on_input, made.hidden = on_open, on_input, frozenset({"spent"})
+        made.on_open, made.on_input, made.hidden = on_open, on_input, BESIDE_STATE | {"spent"}
         return made
 
 

@@ -15,8 +15,8 @@ from runwell.messages.message import AIMessage, BaseMessage
 from runwell.models.bound import BoundModel
 from runwell.models.chat_model import BaseChatModel
 from runwell.models.reply import as_chunk, text_of, whole
-from runwell.observe.context import CURRENT, RunContext, context_with
-from runwell.observe.run import Run, open_run
+from runwell.observe.context import CURRENT, Inherited, RunContext, context_with
+from runwell.observe.run import OpenRun, Run, open_run
 
 __all__ = ["GuardedModel"]
 
@@ -113,7 +113,7 @@ class GuardedModel:
             messages = stage.outgoing(messages)
         return messages, ReplyCleaner(self.stages, restorers)
 
-    def _open(self, base: Any, messages: list[BaseMessage], config: Any) -> Run | None:
+    def _open(self, base: Any, messages: list[BaseMessage], config: Any) -> OpenRun | None:
         if isinstance(base, BaseChatModel):
             return base._open(messages, config)
         name = base.get_name() if hasattr(base, "get_name") else type(base).__name__
@@ -139,7 +139,7 @@ class GuardedModel:
         if not isinstance(reply, AIMessage):
             return reply  # the agent says what is wrong with it
         reply = self._seen(reply, cleaner)
-        if run is not None and run.context.wants_tokens:
+        if run is not None and run.inherited.wants_tokens:
             chunk = as_chunk(reply)
             run.token(chunk, text_of)
         return reply
@@ -154,19 +154,20 @@ def _is_ours(base: Any) -> bool:
 
 
 def _streams(base: Any, kwargs: Mapping[str, Any], run: Run) -> bool:
-    return run.context.wants_tokens and bool(base._streams(kwargs))
+    return run.inherited.wants_tokens and bool(base._streams(kwargs))
 
 
 class _Quiet:
     """A model's run to which it tells its retries, and no tokens: those have not passed the rules."""
 
-    __slots__ = ("context", "retried", "run_id", "watched")
+    __slots__ = ("id_text", "inherited", "retried", "run_id", "watched")
 
     def __init__(self, run: Run) -> None:
         self.run_id = run.run_id
+        self.id_text = None
         self.retried = run.retried
         self.watched = False
-        self.context = RunContext()
+        self.inherited = Inherited()
 
 
 def _quiet(run: Run | None) -> Any:
@@ -177,11 +178,14 @@ def _unheard() -> RunContext:
     """The current run's config, with nobody who hears."""
     now = CURRENT.get()
     if now is None:
-        return RunContext()
+        return RunContext(Inherited())
+    above = now.inherited
     return RunContext(
-        tags=now.tags,
-        metadata=now.metadata,
-        configurable=now.configurable,
-        max_concurrency=now.max_concurrency,
-        recursion_limit=now.recursion_limit,
+        Inherited(
+            tags=above.tags,
+            metadata=above.metadata,
+            configurable=above.configurable,
+            max_concurrency=above.max_concurrency,
+            recursion_limit=above.recursion_limit,
+        )
     )
