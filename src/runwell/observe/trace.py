@@ -96,7 +96,8 @@ class JsonlTrace:
             heard = self._heard[:]
             del self._heard[: len(heard)]  # what others tell meanwhile is for them to write
             lines: list[Line] = []
-            form_of, notes, written = self._form_of, None, Written()
+            form_of, notes = self._form_of, None
+            written: Any = None
             for run, line in heard:
                 content = line.content
                 try:
