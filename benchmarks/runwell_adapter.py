@@ -225,11 +225,13 @@ class Adapter(base.Adapter):
     def watched_agent(self, steps, by, folder):
         from runwell.observe import DecisionLog, JsonlTrace, observing
 
-        watcher = DecisionLog() if by == "decisions" else JsonlTrace(f"{folder}/trace.jsonl", redact=None)
+        watchers = [DecisionLog()] if by != "trace" else []
+        if by != "decisions":
+            watchers.append(JsonlTrace(f"{folder}/trace.jsonl", redact=None))
         run = self.agent(steps)
 
         def watched():
-            with observing(watcher):
+            with observing(*watchers):
                 return run()
 
         return watched

@@ -22,7 +22,7 @@ from runwell.graph import END, START, StateGraph
 from runwell.messages import AIMessage, HumanMessage
 from runwell.models import BaseChatModel
 from runwell.models.outputs import ChatGeneration, ChatResult
-from runwell.observe import JsonlTrace
+from runwell.observe import DecisionLog, JsonlTrace
 from runwell.observe.events import Chunk, RunEnded
 from runwell.persistence import InMemorySaver
 from runwell.testing.models import FakeChatModel
@@ -229,16 +229,39 @@ def test_so_do_nodes_edges_and_reducers_of_a_graph(run, trace):
     assert {"node", "edge", "reducer", "end"} <= set(trace.places)
 
 
-def test_a_second_handler_finds_all_in_the_file_too(run, trace):
+@pytest.mark.parametrize("wants", [True, False])
+def test_a_second_handler_finds_all_in_the_file_too(wants, run, trace):
     class Other:
         raise_error = True
         wants_tokens = wants_chunks = False
+        wants_runs = wants
 
         def handle(self, event):
             trace.at("other")
 
     run.invoke(agent_of(trace), ASKED, {"callbacks": [trace, Other()]})
-    assert len(trace.places) > 20
+    assert trace.places.count("other") > (20 if wants else 6)
+
+
+def test_so_does_a_model_beside_a_list_of_decisions(run, trace):
+    class Noted(DecisionLog):
+        """One whose `handle` is somebody's own."""
+
+        raise_error = True
+
+        def handle(self, event):
+            super().handle(event)
+            trace.at("mine")
+
+    for log in (DecisionLog(), Noted()):
+        trace.places.clear()
+        run.invoke(agent_of(trace), ASKED, {"callbacks": [trace, log]})
+        trace.at("end")
+        shown = [json.loads(line) for line in trace.path.read_text().splitlines()]
+        told = [(line["seat"], line["outcome"], line["reason"]) for line in shown if line["event"] == "decision"]
+        assert [(each.seat, each.outcome, each.reason) for each in log.decisions] == told[-len(log) :]
+        assert len(log) == 7
+        assert {"model", "tool", "end"} <= set(trace.places)
 
 
 def test_a_line_that_cannot_be_made_is_told_of_and_takes_no_other_with_it(run, tmp_path, caplog):
@@ -265,7 +288,7 @@ KILLED = """
 import os, signal, sys
 from runwell.agents import create_agent
 from runwell.messages import AIMessage
-from runwell.observe import JsonlTrace
+from runwell.observe import DecisionLog, JsonlTrace
 from runwell.testing.models import FakeChatModel
 
 def stop(at: int) -> str:

@@ -66,7 +66,7 @@ class Inherited:
     `handlers` is empty when nobody watches; then no runs are opened. `labelled` says that there are tags or metadata.
     `max_concurrency` is UNSET where it was not said. `wants_tokens` says that a handler wants a model to stream
     although the caller did not ask for it; `wants_chunks` that one wants each chunk of each step; `tells_runs` that one
-    wants to know how runs begin and end. `recorder` is that of the handler, where there is no other.
+    wants to know how runs begin and end. `recorder` is that of the handler that is told of runs, where it is the only.
     """
 
     __slots__ = (
@@ -105,8 +105,7 @@ class Inherited:
             self.wants_tokens = any(getattr(handler, "wants_tokens", False) for handler in handlers)
             self.wants_chunks = any(getattr(handler, "wants_chunks", False) for handler in handlers)
             self.tells_runs = any(getattr(handler, "wants_runs", True) for handler in handlers)
-            if len(handlers) == 1:
-                self.recorder = recorder_of(handlers[0])
+            self.recorder = recorder_of(handlers)
 
 
 class RunContext:

@@ -23,6 +23,7 @@ class DecisionLog:
     wants_tokens: ClassVar[bool] = False
     wants_chunks: ClassVar[bool] = False
     wants_runs: ClassVar[bool] = False
+    only_keeps: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._taken: list[Decision] = []

@@ -9,15 +9,16 @@ __all__ = ["Recorder", "recorder_of"]
 
 
 class Recorder:
-    """Of a handler that is told what happens without an event made for it, where there is no other handler.
+    """Of a handler that is told what happens without an event made for it, where no other wants to know of runs.
 
     `started`, `ended` and `decided` make what it keeps of one, by position: the time, the ids of the run and of the one
     around it, the run's name and kind; then the inputs; or the seconds and the outputs; or seat, holder, outcome and
     reason. `label(run, kept)` adds the run's tags and metadata. What was made is put into `heard`, with its run, and
-    `write` is called before code goes on that is not the engine's own.
+    `write` is called before code goes on that is not the engine's own. `others` are handlers beside it, `quiet` says
+    that those do nothing but keep what they are told.
     """
 
-    __slots__ = ("decided", "ended", "handler", "heard", "label", "started", "write")
+    __slots__ = ("decided", "ended", "handler", "heard", "label", "others", "quiet", "started", "write")
 
     def __init__(
         self,
@@ -35,14 +36,34 @@ class Recorder:
         self.label = label
         self.write = write
         self.heard: list[tuple[Any, Any]] = []
+        self.others: tuple[Any, ...] = ()
+        self.quiet = True
+
+    def beside(self, others: tuple[Any, ...]) -> Recorder:
+        """This one, where there are others."""
+        made = Recorder(self.handler, self.started, self.ended, self.decided, self.label, self.write)
+        made.heard, made.others = self.heard, others
+        made.quiet = all(_beside_handle(other, "only_keeps") for other in others)
+        return made
 
 
-def recorder_of(handler: Any) -> Recorder | None:
-    """The one that a handler has, unless its `handle` was written later, in a subclass or on the object: that is to be
-    told of everything."""
+def recorder_of(handlers: tuple[Any, ...]) -> Recorder | None:
+    """That of the one among them that has one, unless another wants to know of runs, too."""
+    found: Recorder | None = None
+    others = []
+    for handler in handlers:
+        if found is None and _beside_handle(handler, "recorder"):
+            found = handler.recorder()
+        elif getattr(handler, "wants_runs", True):
+            return None
+        else:
+            others.append(handler)
+    return found.beside(tuple(others)) if found is not None and others else found
+
+
+def _beside_handle(handler: Any, name: str) -> bool:
+    """Whether its class says `name` where it says `handle`: one that was written later, in a subclass or on the object,
+    is another's, and is to be told of everything."""
     if "handle" in getattr(handler, "__dict__", ()):
-        return None
-    for kind in type(handler).__mro__:
-        if "handle" in vars(kind):
-            return handler.recorder() if "recorder" in vars(kind) else None
-    return None
+        return False
+    return next((name in vars(kind) for kind in type(handler).__mro__ if "handle" in vars(kind)), False)

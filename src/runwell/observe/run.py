@@ -393,10 +393,10 @@ class OpenRun(Run):
         return home
 
 
-def tell(context: RunContext, event: Event) -> None:
-    """Hand an event to every handler of a run."""
+def tell(context: RunContext, event: Event, handlers: Sequence[Any] | None = None) -> None:
+    """Hand an event to every handler of a run, or to some."""
     waiting: list[tuple[Any, Awaitable[Any]]] | None = None
-    for handler in context.inherited.handlers:
+    for handler in context.inherited.handlers if handlers is None else handlers:
         try:
             result = handler.handle(event)
         except Exception as error:
@@ -628,8 +628,10 @@ def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
         above = None if parent is None else parent._id
         line = made(time(), run._id, above, run.name, run.kind, seat, holder, outcome, reason)
         recorder.heard.append((run, line))
-        if not run.goes_on:
+        if not (run.goes_on and recorder.quiet):
             _write(recorder)
+        if recorder.others:
+            tell(run, Decision(run, seat, outcome, reason, holder), recorder.others)
     elif inherited.handlers:
         tell(run, Decision(run, seat, outcome, reason, holder))
 
