@@ -390,13 +390,14 @@ def test_messages_that_are_told_again_stand_in_short_whatever_is_around_them(tmp
     with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace, observing(trace):
         driver.invoke(RunnableLambda(lambda _: [step.invoke(each) for each in lists]), None)
     told = [line["inputs"] for line in lines(tmp_path / "t.jsonl") if line["name"] == "step" and "inputs" in line]
+    assert (told[1][0]["id"], told[1][0]["ref"]) == (None, 1)
     assert [[item.get("content", item) for item in each] for each in told] == [
         ["one", "two"],
         ["Be brief.", {"again": 2, "to": "two"}],
-        ["Be brief.", {"again": 2, "to": "two"}, "three"],
+        [{"again": 1, "to": 1}, {"again": 2, "to": "two"}, "three"],
         [{"again": 2, "to": "three"}],
         [{"again": 2, "to": "three"}],
-        [{"again": 2, "to": "one"}, "Be brief."],
+        [{"again": 2, "to": "one"}, {"again": 1, "to": 1}],
         [{"again": 1, "to": "one"}, "2", {"again": 1, "to": "three"}],
         [{"again": 1, "to": "one"}, "two", {"again": 1, "to": "three"}],
     ]

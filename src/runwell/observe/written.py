@@ -37,18 +37,21 @@ class Again(msgspec.Struct, gc=False):
     """Stands in a list for so many messages that were written, up to the one with that id."""
 
     again: int
-    to: str
+    to: str | int
 
 
 class Written:
     """The messages that were written in a run and the runs inside it: by id, and the lists of them."""
 
-    __slots__ = ("checked", "histories", "known", "said")
+    __slots__ = ("checked", "histories", "known", "refs", "said", "unnamed")
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
         self.said: set[int] = set()
         """The `id()` of each that is known, and kept by that."""
+        self.unnamed: list[Any] = []
+        self.refs: dict[int, int] = {}
+        """What those are called that have no id, by `id()`."""
         self.checked: set[int] = set()
         """The `id()` of each call in them that can stand as it is: its tool's node is given it."""
         self.histories: dict[int, list[Any]] = {}
@@ -98,13 +101,13 @@ class Written:
                 self.histories[id(values[0])] = list(values)
                 return [Again(length, values[-1].id)]
             if id(values[1]) in self.said and getattr(values[0], "id", "") is None:  # an agent's instructions
-                return [self.tree(values[0]), *self._items(values[1:])]
+                return [*self._each(values[:1], 0, ""), *self._items(values[1:])]
         kinds = set(map(type, values))
         if _AS_IT_IS.issuperset(kinds) or (kinds == _FLOATS and all(map(isfinite, values))):
             return values  # words, a vector
         return self._each(values, 0, "")
 
-    def _each(self, values: Sequence[Any], again: int, last: str) -> list[Any]:
+    def _each(self, values: Sequence[Any], again: int, last: str | int) -> list[Any]:
         """Items one by one, after so many of them, up to the `last`, that are known."""
         shown: list[Any] = []
         known = self.known
@@ -116,7 +119,8 @@ class Written:
             if again:
                 shown.append(Again(again, last))
                 again = 0
-            shown.append(self.tree(value))
+            ref = self.refs.get(id(value)) if id_ is None else None
+            shown.append(self.tree(value) if ref is None else Again(1, ref))
         if again:
             shown.append(Again(again, last))
         return shown
@@ -132,6 +136,14 @@ class Written:
         if type(id_) is str and hasattr(value, "content"):
             self.know(id_, value)
         return self.tree(dump())
+
+    def refer_to(self, message: Any) -> int:
+        """A message is written that has no id: what it is called where it stands again."""
+        ref = self.refs.get(id(message))
+        if ref is None:
+            self.unnamed.append(message)
+            ref = self.refs[id(message)] = len(self.unnamed)
+        return ref
 
     def know(self, id_: str, message: Any) -> None:
         """A message of that id is written."""
@@ -172,7 +184,8 @@ def _message_form(kind: Any) -> Form:
     names = ("type", *(name for name in kind._fields if name not in _MADE_LATE))
     read = attrgetter(*names)
     makes_calls, has_artifact = "tool_calls" in names, "artifact" in names
-    made: Any = msgspec.defstruct(kind.__name__, [*names, *((name, Any, _NOTHING) for name in _MADE_LATE)], gc=False)
+    late = [(name, Any, _NOTHING) for name in _MADE_LATE]
+    made: Any = msgspec.defstruct(kind.__name__, [*names, *late, ("ref", Any, msgspec.UNSET)], gc=False)
 
     def form(written: Written, message: Any) -> Any:
         id_ = message.id
@@ -184,6 +197,8 @@ def _message_form(kind: Any) -> Form:
                 known[id_] = message
                 written.said.add(id(message))
         shown = made(*read(message))
+        if id_ is None:
+            shown.ref = written.refer_to(message)
         if type(shown.content) is not str:
             shown.content = _with_any_number(shown.content)
         if message._kwargs or message._facts:
