@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from runwell.messages.message import AIMessage, HumanMessage, SystemMessage
+from runwell.messages.message import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from runwell.observe import (
     BaseCallbackHandler,
     ConsoleHandler,
@@ -444,3 +444,41 @@ def test_a_second_handler_in_an_inner_call_does_not_change_what_is_written(tmp_p
     assert shown[1]["parent_id"] == shown[0]["run_id"]
     assert (shown[1]["tags"], shown[1]["metadata"]) == (["deep"], {"by": "me"})
     assert [line.get("inputs") or line["outputs"] for line in shown[1:]] == [[{"again": 1, "to": "h"}]] * 3
+
+
+def test_messages_in_a_dataclass_stand_in_short_too_and_one_that_removes_another_is_written(tmp_path, driver):
+    @dataclass
+    class State:
+        messages: list
+        steps: int = 1
+
+    said = [HumanMessage("hello", id="h"), RemoveMessage(id="g")]
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda state: state), State(said), {"callbacks": [trace]})
+    start, end = lines(tmp_path / "t.jsonl")
+    assert [each["type"] for each in start["inputs"]["messages"]] == ["human", "remove"]
+    assert start["inputs"]["messages"][1]["id"] == "g"
+    assert end["outputs"] == {"messages": [{"again": 2, "to": "g"}], "steps": 1}
+
+
+@pytest.mark.parametrize("others", [[], [BaseCallbackHandler()]])
+def test_what_redacts_metadata_or_a_reason_and_fails_stops_nothing_and_hides_it(others, tmp_path, driver, caplog):
+    def redact(value):
+        if "secret" in str(value):
+            raise ValueError("no")
+        return value
+
+    def step(value):
+        record_decision("D2", "mine", "a secret", "code")
+        record_decision("D3", "mine", "because", "code")
+        return value
+
+    with JsonlTrace(tmp_path / "t.jsonl", redact=redact) as trace:
+        for metadata in ({"by": "secret"}, {"by": "me"}):
+            config = {"callbacks": [trace, *others], "metadata": metadata}
+            assert driver.invoke(RunnableLambda(step), "in", config) == "in"
+    text = (tmp_path / "t.jsonl").read_text()
+    assert "secret" not in text
+    shown = [(line["event"], line.get("seat")) for line in lines(tmp_path / "t.jsonl")]
+    assert shown == [("decision", "D3"), ("end", None), ("start", None), ("decision", "D3"), ("end", None)]
+    assert [record.exc_info[1].args for record in caplog.records] == [("no",)] * 3

@@ -50,8 +50,8 @@ class JsonlTrace:
         self.redact = redact
         self._form_of = form_of if redact is None else self._redacting
         self._lock = threading.RLock()
-        decided = Decided if redact is None else self._decided
-        self._recorder = Recorder(self, Started, Ended, decided, self._label, self._write)
+        self._make_decided = Decided if redact is None else self._decided
+        self._recorder = Recorder(self, Started, Ended, self._make_decided, self._label, self._write)
         self._heard = self._recorder.heard
         """What waits to be written, in order: that is also the order in which messages are first written."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,18 +68,21 @@ class JsonlTrace:
         if line_of is not None:
             run = event.run
             above = run.parent
-            line = line_of(event, (event.time, run._id, None if above is None else above._id, run.name, run.kind))
+            about = (event.time, run._id, None if above is None else above._id, run.name, run.kind)
+            line = line_of(self, event, about)
             if type(line) is Started:
                 self._label(run, line)
-            elif type(line) is Decided:
-                line.reason = self._form_of(str)(Written(), line.reason)
             self._heard.append((run, line))
             self._write()
 
     def _decided(self, *facts: Any) -> Any:
         """A decision, of which two things are content."""
         line: Any = Decided(*facts)
-        line.reason = self._form_of(str)(Written(), line.reason)
+        try:
+            with self._lock:
+                line.reason = self._form_of(str)(Written(), line.reason)
+        except Exception as error:  # of what redacts
+            line.content = _Unmade(error)
         return line
 
     def _label(self, run: RunContext, line: Started) -> None:
@@ -88,7 +91,11 @@ class JsonlTrace:
         if inherited.tags:
             line.tags = inherited.tags
         if inherited.metadata:
-            line.metadata = self._form_of(dict)(Written(), inherited.metadata)
+            try:
+                with self._lock:
+                    line.metadata = self._form_of(dict)(Written(), inherited.metadata)
+            except Exception as error:  # of what redacts, or of what is to be written
+                line.content = _Unmade(error)
 
     def _write(self) -> None:
         """Write what was heard: in one go, as each call into the system takes about as long as making a line."""
@@ -142,6 +149,16 @@ class JsonlTrace:
         self.close()
 
 
+class _Unmade:
+    """Stands for the content of a line that cannot be written, because of `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def model_dump(self) -> Any:
+        raise self.error
+
+
 _MODELS = frozenset(("chat_model", "llm"))
 
 
@@ -149,31 +166,31 @@ def _seconds(event: events.RunEnded | events.RunFailed) -> float:
     return round(event.time - event.run.started, 6)
 
 
-def _custom(event: events.Custom, about: About) -> Line:
+def _custom(trace: JsonlTrace, event: events.Custom, about: About) -> Line:
     return Custom(*about, event.name, event.data)
 
 
-def _decision(event: events.Decision, about: About) -> Line:
-    return Decided(*about, event.seat, event.holder, event.outcome, event.reason)
+def _decision(trace: JsonlTrace, event: events.Decision, about: About) -> Any:
+    return trace._make_decided(*about, event.seat, event.holder, event.outcome, event.reason)
 
 
-def _ended(event: events.RunEnded, about: About) -> Line:
+def _ended(trace: JsonlTrace, event: events.RunEnded, about: About) -> Line:
     return Ended(*about, _seconds(event), event.outputs)
 
 
-def _failed(event: events.RunFailed, about: About) -> Line:
+def _failed(trace: JsonlTrace, event: events.RunFailed, about: About) -> Line:
     return Failed(*about, _seconds(event), type(event.error).__name__, str(event.error))
 
 
-def _retried(event: events.Retried, about: About) -> Line:
+def _retried(trace: JsonlTrace, event: events.Retried, about: About) -> Line:
     return Retried(*about, event.attempt, event.wait, str(event.error))
 
 
-def _started(event: events.RunStarted, about: About) -> Line:
+def _started(trace: JsonlTrace, event: events.RunStarted, about: About) -> Line:
     return Started(*about, event.inputs)
 
 
-_LINES: dict[type, Callable[[Any, About], Line]] = {
+_LINES: dict[type, Callable[[JsonlTrace, Any, About], Line]] = {
     events.Custom: _custom,
     events.Decision: _decision,
     events.Retried: _retried,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from math import isfinite
 from operator import attrgetter
@@ -120,7 +121,8 @@ class Written:
                 shown.append(Again(again, last))
                 again = 0
             ref = self.refs.get(id(value)) if id_ is None else None
-            shown.append(self.tree(value) if ref is None else Again(1, ref))
+            kind: Any = type(value)  # `tree`, written out: lists in lists may be deep
+            shown.append(form_of(kind)(self, value) if ref is None else Again(1, ref))
         if again:
             shown.append(Again(again, last))
         return shown
@@ -129,8 +131,12 @@ class Written:
         return float(value) if isfinite(value) else NotFinite(value)  # NumPy's, too
 
     def _other(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return value
         dump = getattr(value, "model_dump", None)
-        if not callable(dump) or isinstance(value, type):
+        if not callable(dump):
+            if is_dataclass(value):
+                return self._fields({field.name: getattr(value, field.name, None) for field in fields(value)})
             return value  # how it is written is for who encodes it to say
         id_ = getattr(value, "id", None)
         if type(id_) is str and hasattr(value, "content"):
@@ -183,8 +189,8 @@ def _message_form(kind: Any) -> Form:
     """That of a class of messages: what its dump is, read without one."""
     names = ("type", *(name for name in kind._fields if name not in _MADE_LATE))
     read = attrgetter(*names)
-    makes_calls, has_artifact = "tool_calls" in names, "artifact" in names
-    late = [(name, Any, _NOTHING) for name in _MADE_LATE]
+    speaks, makes_calls, has_artifact = "content" in names, "tool_calls" in names, "artifact" in names
+    late = [(name, Any, _NOTHING) for name in _MADE_LATE if name in kind._fields]
     made: Any = msgspec.defstruct(kind.__name__, [*names, *late, ("ref", Any, msgspec.UNSET)], gc=False)
 
     def form(written: Written, message: Any) -> Any:
@@ -199,6 +205,8 @@ def _message_form(kind: Any) -> Form:
         shown = made(*read(message))
         if id_ is None:
             shown.ref = written.refer_to(message)
+        if not speaks:  # it takes another away
+            return shown
         if type(shown.content) is not str:
             shown.content = _with_any_number(shown.content)
         if message._kwargs or message._facts:
