@@ -482,3 +482,16 @@ def test_what_redacts_metadata_or_a_reason_and_fails_stops_nothing_and_hides_it(
     shown = [(line["event"], line.get("seat")) for line in lines(tmp_path / "t.jsonl")]
     assert shown == [("decision", "D3"), ("end", None), ("start", None), ("decision", "D3"), ("end", None)]
     assert [record.exc_info[1].args for record in caplog.records] == [("no",)] * 3
+
+
+def test_a_message_in_a_line_that_could_not_be_written_is_written_in_the_next(tmp_path, driver):
+    class Odd:
+        def __repr__(self):
+            raise ValueError("no")
+
+    said = HumanMessage("hello", id="h")
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        chain = RunnableLambda(lambda _: [said, Odd()]) | RunnableLambda(lambda given: given[:1])
+        driver.invoke(chain, "x", {"callbacks": [trace]})
+    *_, last, whole = [line["outputs"] for line in lines(tmp_path / "t.jsonl") if line["event"] == "end"]
+    assert (last[0]["content"], whole) == ("hello", [{"again": 1, "to": "h"}])

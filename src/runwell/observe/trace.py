@@ -125,6 +125,9 @@ class JsonlTrace:
                     lines.append(line)
             if lines and not self._file.closed:
                 self._file.write(text_of(lines, failed))
+            if failed:
+                for run, _ in heard:  # a message in what could not be written is still to be
+                    run.notes.pop(self, None)
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
 
