@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import logging
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from runwell import copy_context
-from runwell.observe import CURRENT, BaseCallbackHandler, adispatch_custom_event, dispatch_custom_event, observing
+from runwell import copy_context, create_agent
+from runwell.observe import (
+    CURRENT,
+    BaseCallbackHandler,
+    DecisionLog,
+    adispatch_custom_event,
+    dispatch_custom_event,
+    observing,
+)
 from runwell.observe.run import open_run, record_decision
 from runwell.runnables import RunnableGenerator, RunnableLambda, RunnableParallel, RunnablePassthrough
+from runwell.testing import FakeChatModel
 
 
 class Tree(BaseCallbackHandler):
@@ -458,3 +468,49 @@ def test_a_handler_that_wants_no_runs_is_told_of_the_rest_in_its_run(driver):
     few.told.clear()
     driver.invoke(chain, "x", {"callbacks": [few, all_]})  # where another wants them both are told
     assert len(few.told) == len(all_.told) == 8
+
+
+class Big:
+    """Something large that a run is about."""
+
+
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "with-a-config"])
+@pytest.mark.parametrize("how", ["invoke", "stream", "failure"])
+def test_who_keeps_a_run_keeps_nothing_of_what_it_was_about(watched, how, driver):
+    """A config that a function was given, or a context copied in it for a task in the background, outlives a run."""
+    kept = []
+
+    def keep(value, config):
+        kept.append((config, CURRENT.get(), contextvars.copy_context()))
+        if how == "failure":
+            raise ValueError(value)
+        return "kept"
+
+    chain = RunnableLambda(lambda value: value).with_config(tags=["first"]) | RunnableLambda(keep)
+    value = Big()
+    refs = [weakref.ref(value), weakref.ref(chain)]
+    config = {"callbacks": [BaseCallbackHandler()]} if watched else {"tags": ["on the way"]}
+    if how == "stream":
+        assert driver.stream(chain, value, config) == ["kept"]
+    else:
+        try:
+            driver.invoke(chain, value, config)
+        except ValueError as error:
+            error.__traceback__ = None
+    del value, chain
+    gc.collect()
+    assert kept
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_decisions_do_not_keep_what_their_runs_were_given(driver):
+    """An agent's decisions, kept for a long time, hold no conversations."""
+    log = DecisionLog()
+    agent = create_agent(FakeChatModel(["Hello."]))
+    driver.invoke(agent, {"messages": "Hi."}, {"callbacks": [log, Tree()]})
+    run, runs = log.decisions[0].run, []
+    while run is not None:
+        runs.append(run)
+        run = run.parent
+    assert runs
+    assert [run.inputs for run in runs] == [None] * len(runs)

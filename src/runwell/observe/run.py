@@ -156,7 +156,7 @@ def leave_run(run: RunContext, outputs: Any) -> None:
     if recorder is None:
         token, run._token = run._token, None
         try:
-            _ended(run, outputs, run.inputs)
+            _ended(run, outputs, _taken(run))
         finally:
             CURRENT.reset(token)  # type: ignore[arg-type]
     else:  # `_ended`, written out
@@ -165,7 +165,9 @@ def leave_run(run: RunContext, outputs: Any) -> None:
         line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
         recorder.heard.append((run, line))
         CURRENT.reset(run._token)  # type: ignore[arg-type]
-        run._token = None
+        run._token = run.inputs = None
+        if type(run) is not Run:
+            _taken(run)
         if parent is None or not parent.goes_on:
             _write(recorder)
 
@@ -175,7 +177,16 @@ def fail_run(run: RunContext, error: BaseException) -> None:
     token, run._token = run._token, None
     if token is not None:
         CURRENT.reset(token)
-        _failed(run, error)
+        _failed(run, error, _taken(run))
+
+
+def _taken(run: RunContext) -> Any:
+    """The inputs of a run that is over, which it holds no longer: whoever keeps a run, as each decision does and each
+    context that was copied in it, keeps what it was called and nothing that it was about."""
+    inputs, run.inputs = run.inputs, None
+    if isinstance(run, OpenRun):
+        run.component = run.serialized = None
+    return inputs
 
 
 def _began(run: RunContext, inputs: Any, serialized: Serialized) -> None:
@@ -209,9 +220,9 @@ def _ended(run: RunContext, outputs: Any, inputs: Any) -> None:
         tell(run, RunEnded(run, outputs, inputs))
 
 
-def _failed(run: RunContext, error: BaseException) -> None:
+def _failed(run: RunContext, error: BaseException, inputs: Any) -> None:
     if run.inherited.tells_runs:
-        tell(run, RunFailed(run, error, run.inputs))
+        tell(run, RunFailed(run, error, inputs))
 
 
 def _write(recorder: Recorder) -> None:
@@ -341,14 +352,15 @@ class OpenRun(Run):
         """It ended well; gives `outputs` back."""
         if not self._ended:
             self._ended = True
-            _ended(self, outputs, inputs if inputs is not None else self.inputs)
+            given = _taken(self)
+            _ended(self, outputs, inputs if inputs is not None else given)
         return outputs
 
     def fail(self, error: BaseException) -> None:
         """It ended with `error`."""
         if not self._ended:
             self._ended = True
-            _failed(self, error)
+            _failed(self, error, _taken(self))
 
     # -- calls
 
@@ -481,8 +493,7 @@ class _WatchedStream(Iterator[T]):
             chunk = enter(next, self._source)
         except StopIteration:
             self._over = True
-            if self._run.watched:
-                self._run.end(self._combine(self._chunks))
+            self._run.end(self._combine(self._chunks) if self._run.watched else None)
             raise
         except BaseException as error:
             self._over = True
@@ -546,8 +557,7 @@ class _WatchedAsyncStream(AsyncIterator[T]):
             chunk = await InContext(self._context, self._source.__anext__())
         except StopAsyncIteration:
             self._over = True
-            if run.watched:
-                run.end(self._combine(self._chunks))
+            run.end(self._combine(self._chunks) if run.watched else None)
             if run.pending:
                 await run.flush()
             raise
