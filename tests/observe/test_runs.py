@@ -401,6 +401,28 @@ def test_task_groups_threads_and_executors_of_ones_own_stay_in_the_run(tree):
     assert tree.parents == {"outer": None, **dict.fromkeys(("in a task", "in a thread", "in an executor"), "outer")}
 
 
+def test_a_thread_of_ones_own_may_call_async_code_while_a_loop_of_ours_waits_for_it():
+    """Plain code calls an `async` step, which calls plain code, which waits for a thread: that is not to need the loop
+    that is held up."""
+    told = []
+
+    async def inner(value):
+        await asyncio.sleep(0)
+        return value + 1
+
+    async def outer(value):
+        found = []
+        call = copy_context(RunnableLambda(inner).invoke)
+        thread = threading.Thread(target=lambda: found.append(call(value)), daemon=True)
+        thread.start()
+        thread.join(5)
+        told.extend(found)
+        return value
+
+    assert RunnableLambda(outer).invoke(1, {"callbacks": [AsyncTree()]}) == 1
+    assert told == [2]
+
+
 def test_case_4_a_second_model_called_inside_a_function_is_in_the_trace_and_in_the_count(driver):
     """1,000 requests of an answer of 1,200 tokens and a rewriting of 800: the dashboard says 2,000 each."""
     counted = []

@@ -246,7 +246,9 @@ def copy_context(function: Callable[P, R]) -> Callable[P, R]:
     an executor or thread of your own. There, wrap what you submit: `pool.submit(runwell.copy_context(work), item)`.
     May be called any number of times, from several threads at once. `async` functions stay `async`.
     """
-    context = _copy_context()
+    from runwell.drivers.cancel import run_context
+
+    context = run_context(None)  # the thread may be waited for here, on a loop of ours
     if inspect.iscoroutinefunction(function):
         from runwell.observe.resume import InContext
 
