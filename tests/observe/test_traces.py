@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import json
 import stat
+import weakref
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
@@ -17,6 +20,7 @@ from runwell.messages.message import AIMessage, HumanMessage, RemoveMessage, Sys
 from runwell.observe import (
     BaseCallbackHandler,
     ConsoleHandler,
+    DecisionLog,
     JsonlTrace,
     get_usage_metadata_callback,
     observing,
@@ -495,3 +499,28 @@ def test_a_message_in_a_line_that_could_not_be_written_is_written_in_the_next(tm
         driver.invoke(chain, "x", {"callbacks": [trace]})
     *_, last, whole = [line["outputs"] for line in lines(tmp_path / "t.jsonl") if line["event"] == "end"]
     assert (last[0]["content"], whole) == ("hello", [{"again": 1, "to": "h"}])
+
+
+@pytest.mark.parametrize("others", [[], [BaseCallbackHandler()]])
+def test_a_trace_keeps_no_message_of_a_run_that_is_over(others, tmp_path, driver):
+    class Held:
+        pass
+
+    def step(given):
+        record_decision("D2", "mine", "because", "code")
+        if len(log) == 2:
+            raise KeyError("no")
+        return given
+
+    log, held = DecisionLog(), Held()
+    gone = weakref.ref(held)
+    said = [HumanMessage("hello", id="h", additional_kwargs={"held": held})]
+    del held
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        for _ in range(2):
+            with contextlib.suppress(KeyError):
+                driver.invoke(RunnableLambda(step), said, {"callbacks": [trace, log, *others]})
+        said.clear()
+        gc.collect()
+        assert len(log) == 2
+        assert gone() is None

@@ -170,6 +170,8 @@ def leave_run(run: RunContext, outputs: Any) -> None:
             _taken(run)
         if parent is None or not parent.goes_on:
             _write(recorder)
+            if parent is None:
+                run.notes.clear()
 
 
 def fail_run(run: RunContext, error: BaseException) -> None:
@@ -216,13 +218,19 @@ def _ended(run: RunContext, outputs: Any, inputs: Any) -> None:
         recorder.heard.append((run, line))
         if parent is None or not parent.goes_on:
             _write(recorder)
+            if parent is None:
+                run.notes.clear()
     elif inherited.tells_runs:
         tell(run, RunEnded(run, outputs, inputs))
+        if run.parent is None:
+            run.notes.clear()
 
 
 def _failed(run: RunContext, error: BaseException, inputs: Any) -> None:
     if run.inherited.tells_runs:
         tell(run, RunFailed(run, error, inputs))
+        if run.parent is None:
+            run.notes.clear()
 
 
 def _write(recorder: Recorder) -> None:
