@@ -27,7 +27,7 @@ from runwell.observe import (
     record_decision,
 )
 from runwell.observe.managers import AsyncRunManager, RunManager
-from runwell.observe.run import open_run
+from runwell.observe.run import enter_run, leave_run, open_run
 from runwell.runnables import RunnableLambda
 
 
@@ -524,3 +524,71 @@ def test_a_trace_keeps_no_message_of_a_run_that_is_over(others, tmp_path, driver
         gc.collect()
         assert len(log) == 2
         assert gone() is None
+
+
+class Unwritable:
+    def __repr__(self):
+        raise ValueError("no")
+
+
+def test_a_line_refers_to_no_message_in_one_that_was_written_with_it_and_could_not_be(tmp_path):
+    said, more = HumanMessage("hello", id="h"), HumanMessage("ho", id="o")
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        outer = open_run("chain", "outer", [more], {"callbacks": [trace]})
+        outer.goes_on = True  # so what is told in it is written together
+        with outer:
+            leave_run(enter_run("node", "first", "x"), [said, Unwritable()])
+            leave_run(enter_run("node", "second", [more, said], True), [said])
+            outer.end("done")
+    shown = [(line["event"], line["name"]) for line in lines(tmp_path / "t.jsonl")]
+    assert shown == [("start", "outer"), ("start", "first"), ("start", "second"), ("end", "second"), ("end", "outer")]
+    again, end = lines(tmp_path / "t.jsonl")[2]["inputs"], lines(tmp_path / "t.jsonl")[3]["outputs"]
+    assert [message["content"] for message in again] == ["ho", "hello"]
+    assert end == [{"again": 1, "to": "h"}]
+
+
+class FullDisk(io.RawIOBase):
+    """A file on a disk that has room for `room` bytes more."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        if self.room == 0:
+            raise OSError(28, "No space left on device")
+        written = self.file.write(bytes(data[: self.room]))
+        self.room -= written
+        return written
+
+    def close(self):
+        self.file.close()
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_after_a_full_disk_a_trace_goes_on_with_whole_lines_and_messages(room, tmp_path, driver, caplog):
+    path = tmp_path / "t.jsonl"
+    said = HumanMessage("hello", id="h")
+
+    def step(given):
+        disk.room = 1_000_000  # somebody made some
+        return given
+
+    with JsonlTrace(path, redact=None) as trace:
+        disk = trace._file = FullDisk(trace._file, room)
+        assert driver.invoke(RunnableLambda(step), [said], {"callbacks": [trace]}) == [said]
+    *torn, end = path.read_text().splitlines()
+    assert [len(line) for line in torn] == ([100] if room else [])
+    assert json.loads(end)["outputs"][0]["content"] == "hello"
+    assert [record.exc_info[1].errno for record in caplog.records] == [28]
+
+
+def test_what_the_system_writes_in_parts_is_written_whole(tmp_path, driver):
+    class Slow(FullDisk):
+        def write(self, data):
+            self.room = 7
+            return super().write(data)
+
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        trace._file = Slow(trace._file, 7)
+        driver.invoke(RunnableLambda(lambda x: x), "in", {"callbacks": [trace]})
+    assert [line["event"] for line in lines(tmp_path / "t.jsonl")] == ["start", "end"]

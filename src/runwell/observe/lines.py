@@ -19,8 +19,8 @@ __all__ = [
     "Retried",
     "Started",
     "as_json",
+    "encode_lines",
     "plain",
-    "text_of",
 ]
 
 
@@ -96,20 +96,6 @@ def plain(value: Any) -> Any:
 
 _encoder: Final = msgspec.json.Encoder(enc_hook=plain)
 encode_lines: Final[Callable[[Sequence[Line]], bytes]] = _encoder.encode_lines
-
-
-def text_of(lines: Sequence[Line], failed: list[Exception]) -> bytes:
-    """Lines as JSON, each ended. Why one of them cannot be written is added to `failed`; it takes no other with it."""
-    try:
-        return encode_lines(lines)
-    except Exception:  # something in one of them is more than JSON has, or no code of ours
-        written = []
-        for line in lines:
-            try:
-                written.append(as_json(line) + b"\n")
-            except Exception as error:  # of what is to be written
-                failed.append(error)
-        return b"".join(written)
 
 
 def as_json(value: Any) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from runwell.observe import events
 from runwell.observe.context import RunContext
-from runwell.observe.lines import Custom, Decided, Ended, Failed, Line, Retried, Started, as_json, text_of
+from runwell.observe.lines import Custom, Decided, Ended, Failed, Line, Retried, Started, as_json, encode_lines
 from runwell.observe.llm_result import answer_of
 from runwell.observe.recorder import Recorder
 from runwell.observe.written import Form, Written, form_of
@@ -21,6 +21,8 @@ __all__ = ["JsonlTrace"]
 Redact = Callable[[Any], Any]
 """Given a value about to be written (an input, an output, an error's text), gives what is written instead."""
 
+Heard = list[tuple[RunContext, Any]]
+"""Lines that wait to be written, each with its run."""
 
 About = tuple[float, Any, Any, str, str]
 """What is in each line: the time, the ids of the run and of the one around it, its name and kind."""
@@ -57,6 +59,8 @@ class JsonlTrace:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)  # a line that was written stays written
+        self._torn = False
+        """The last line on the file has no end."""
 
     def recorder(self) -> Recorder:
         """How it is told where there is no other handler."""
@@ -103,33 +107,67 @@ class JsonlTrace:
         with self._lock:
             heard = self._heard[:]
             del self._heard[: len(heard)]  # what others tell meanwhile is for them to write
-            lines: list[Line] = []
-            form_of, notes = self._form_of, None
-            written: Any = None
-            for run, line in heard:
-                content = line.content
+            if not heard or self._file.closed:
+                return
+            contents = [line.content for _, line in heard]
+            try:
                 try:
-                    if run.notes is not notes:
-                        notes = run.notes
-                        known = notes.get(self)
-                        written = notes[self] = Written() if known is None else known
-                    if run.kind in _MODELS and type(line) is Ended:
-                        content = answer_of(content)
-                        usage = getattr(content, "usage_metadata", None)
-                        if usage:
-                            line.usage = usage
-                    line.content = form_of(type(content))(written, content)
-                except Exception as error:  # of what redacts, or of what is to be written
-                    failed.append(error)
-                else:
-                    lines.append(line)
-            if lines and not self._file.closed:
-                self._file.write(text_of(lines, failed))
-            if failed:
-                for run, _ in heard:  # a message in what could not be written is still to be
-                    run.notes.pop(self, None)
+                    self._form(heard)
+                    text = encode_lines([line for _, line in heard])
+                except Exception:  # something in one of them is more than JSON has, or no code of ours
+                    text = self._one_by_one(heard, contents, failed)
+                self._put(text)
+            except BaseException:
+                self._forget(heard)
+                raise
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
+
+    def _form(self, heard: Heard) -> None:
+        """Give the content of lines the form in which it is written in their runs."""
+        form_of, notes = self._form_of, None
+        written: Any = None
+        for run, line in heard:
+            content = line.content
+            if run.notes is not notes:
+                notes = run.notes
+                known = notes.get(self)
+                written = notes[self] = Written() if known is None else known
+            if run.kind in _MODELS and type(line) is Ended:
+                content = answer_of(content)
+                usage = getattr(content, "usage_metadata", None)
+                if usage:
+                    line.usage = usage
+            line.content = form_of(type(content))(written, content)
+
+    def _one_by_one(self, heard: Heard, contents: list[Any], failed: list[Exception]) -> bytes:
+        """The lines that can be written; of the others, why not is added to `failed`. None is taken along by another,
+        nor refers to a message in it."""
+        self._forget(heard)
+        texts = []
+        for (run, line), content in zip(heard, contents, strict=True):
+            line.content = content
+            try:
+                self._form([(run, line)])
+                texts.append(as_json(line) + b"\n")
+            except Exception as error:  # of what redacts, or of what is to be written
+                failed.append(error)
+                run.notes.pop(self, None)
+        return b"".join(texts)
+
+    def _forget(self, heard: Heard) -> None:
+        """The messages in lines that may not be on the file are still to be written."""
+        for run, _ in heard:
+            run.notes.pop(self, None)
+
+    def _put(self, text: bytes) -> None:
+        """All of it; where the system took a part and then no more, what follows begins on a line of its own."""
+        if self._torn:
+            text = b"\n" + text
+        begun = 0
+        while begun < len(text):
+            begun += self._file.write(text[begun:] if begun else text)
+            self._torn = not text.startswith(b"\n", begun - 1)
 
     def _redacting(self, kind: type) -> Form:
         """`form_of`, with a function of a user's: it is given a tree of its own, of nothing but what JSON has; what it
