@@ -592,3 +592,36 @@ def test_what_the_system_writes_in_parts_is_written_whole(tmp_path, driver):
         trace._file = Slow(trace._file, 7)
         driver.invoke(RunnableLambda(lambda x: x), "in", {"callbacks": [trace]})
     assert [line["event"] for line in lines(tmp_path / "t.jsonl")] == ["start", "end"]
+
+
+def test_keys_of_the_same_text_are_one_and_hide_no_message_that_is_referred_to(tmp_path, driver):
+    said = HumanMessage("hello", id="h")
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(lambda _: [said]), {1: [said], "1": 2}, {"callbacks": [trace]})
+    start, end = (tmp_path / "t.jsonl").read_text().splitlines()
+    assert start.count('"1"') == 1
+    assert json.loads(start)["inputs"] == {"1": 2}
+    assert json.loads(end)["outputs"][0]["content"] == "hello"
+
+
+def test_a_key_has_one_form_whatever_else_is_in_its_line(tmp_path, driver):
+    class Colour(Enum):
+        RED = "red"
+
+    keys = {True: 1, 2.5: 2, None: 3, UUID(int=5): 4, date(2026, 1, 3): 5, Colour.RED: 6, b"ab": 7}
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        for more in ("plain", 2**70, "\ud83d"):
+            driver.invoke(RunnableLambda(lambda _: 0), {"in": dict(keys), "more": more}, {"callbacks": [trace]})
+    shown = [line["inputs"]["in"] for line in lines(tmp_path / "t.jsonl") if line["event"] == "start"]
+    usual = {"True": 1, "2.5": 2, "None": 3, str(UUID(int=5)): 4, "2026-01-03": 5, "red": 6, "YWI=": 7}
+    assert shown == [usual] * 3
+
+
+def test_what_a_message_without_an_id_is_called_is_its_own_in_a_run(tmp_path, driver):
+    said, noted = HumanMessage("hello"), HumanMessage("a note")
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        config = {"callbacks": [trace], "metadata": {"notes": [noted]}}
+        driver.invoke(RunnableLambda(lambda given: given), [said], config)
+    start, end = lines(tmp_path / "t.jsonl")
+    assert (start["inputs"][0]["ref"], end["outputs"]) == (1, [{"again": 1, "to": 1}])
+    assert "ref" not in start["metadata"]["notes"][0]

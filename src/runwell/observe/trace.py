@@ -14,7 +14,7 @@ from runwell.observe.context import RunContext
 from runwell.observe.lines import Custom, Decided, Ended, Failed, Line, Retried, Started, as_json, encode_lines
 from runwell.observe.llm_result import answer_of
 from runwell.observe.recorder import Recorder
-from runwell.observe.written import Form, Written, form_of
+from runwell.observe.written import Apart, Form, Written, form_of
 
 __all__ = ["JsonlTrace"]
 
@@ -84,7 +84,7 @@ class JsonlTrace:
         line: Any = Decided(*facts)
         try:
             with self._lock:
-                line.reason = self._form_of(str)(Written(), line.reason)
+                line.reason = self._form_of(str)(Apart(), line.reason)
         except Exception as error:  # of what redacts
             line.content = _Unmade(error)
         return line
@@ -97,7 +97,7 @@ class JsonlTrace:
         if inherited.metadata:
             try:
                 with self._lock:
-                    line.metadata = self._form_of(dict)(Written(), inherited.metadata)
+                    line.metadata = self._form_of(dict)(Apart(), inherited.metadata)
             except Exception as error:  # of what redacts, or of what is to be written
                 line.content = _Unmade(error)
 
@@ -173,7 +173,7 @@ class JsonlTrace:
         """`form_of`, with a function of a user's: it is given a tree of its own, of nothing but what JSON has; what it
         gives may be anything."""
         redact: Any = self.redact
-        return lambda written, value: Written().tree(redact(json.loads(as_json(written.tree(value)))))
+        return lambda written, value: Apart().tree(redact(json.loads(as_json(written.tree(value)))))
 
     def close(self) -> None:
         """Close the file; later events are dropped."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from math import isfinite
@@ -13,9 +14,10 @@ import msgspec
 
 from runwell.observe.lines import NotFinite
 
-__all__ = ["Form", "Written", "form_of"]
+__all__ = ["Apart", "Form", "Written", "form_of"]
 
 _AS_IT_IS: Final = frozenset((type(None), str, int, bool))
+_TEXT: Final = frozenset((str,))
 _FLOATS: Final = frozenset((float,))
 _PLAIN: Final = _AS_IT_IS | {float, dict, list}
 _MADE_LATE: Final = ("additional_kwargs", "response_metadata")
@@ -25,9 +27,21 @@ _HISTORIES: Final = 8
 """How many lists of messages are held: an agent's, that with its instructions in front, those of agents in it."""
 
 
+def _key(key: Any) -> str:
+    """A key as JSON has it: one form, whatever else is in its line."""
+    if isinstance(key, str):
+        return str.__str__(key)
+    if not isinstance(key, int | float):
+        with suppress(TypeError, ValueError):
+            key = msgspec.to_builtins(key)  # a date, an id
+    return str(key)
+
+
 def _with_any_number(data: Any) -> Any:
     kind = type(data)
     if kind is dict:
+        if not _TEXT.issuperset(map(type, data)):
+            data = {_key(key): each for key, each in data.items()}
         return {key: each if type(each) is str else _with_any_number(each) for key, each in data.items()}
     if kind is list or kind is tuple:
         return [each if type(each) is str else _with_any_number(each) for each in data]
@@ -67,6 +81,8 @@ class Written:
         return form_of(kind)(self, value)
 
     def _fields(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        if not _TEXT.issuperset(map(type, value)):  # before a message becomes known that another of that name replaces
+            value = {_key(key): each for key, each in value.items()}
         if len(value) > 1 and (id(value) in self.checked or _AS_IT_IS.issuperset(map(type, value.values()))):
             return value
         shown = {}
@@ -143,7 +159,7 @@ class Written:
             self.know(id_, value)
         return self.tree(dump())
 
-    def refer_to(self, message: Any) -> int:
+    def refer_to(self, message: Any) -> Any:
         """A message is written that has no id: what it is called where it stands again."""
         ref = self.refs.get(id(message))
         if ref is None:
@@ -161,6 +177,15 @@ class Written:
                 self.said.discard(id(before))
                 self.checked.clear()
                 self.histories.clear()  # what is in them may be another message by now
+
+
+class Apart(Written):
+    """What is written by itself, as metadata is: nothing refers to a message in it that has no id."""
+
+    __slots__ = ()
+
+    def refer_to(self, message: Any) -> Any:
+        return msgspec.UNSET
 
 
 Form = Callable[[Written, Any], Any]
