@@ -423,6 +423,28 @@ def test_a_thread_of_ones_own_may_call_async_code_while_a_loop_of_ours_waits_for
     assert told == [2]
 
 
+def test_colours_may_change_any_number_of_times_inside_each_other():
+    """Plain code on a loop of ours waits for async code, a plain step of which, in a thread, calls async code again."""
+    inner = """
+import asyncio
+from runwell.runnables import RunnableLambda
+
+async def deep(x):
+    await asyncio.sleep(0)
+    return x + 1
+
+async def middle(x):
+    return await RunnableLambda(lambda x: RunnableLambda(deep).invoke(x)).ainvoke(x)
+
+async def outer(x):
+    return RunnableLambda(middle).invoke(x)
+
+print(RunnableLambda(outer).invoke(1))
+"""
+    done = subprocess.run([sys.executable, "-c", inner], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "2\n"
+
+
 def test_case_4_a_second_model_called_inside_a_function_is_in_the_trace_and_in_the_count(driver):
     """1,000 requests of an answer of 1,200 tokens and a rewriting of 800: the dashboard says 2,000 each."""
     counted = []

@@ -115,6 +115,9 @@ class LoopBridge:
                 hint="Call it from the thread it was given to, or make the code around it `async`.",
             )
         context = copy_context()
+        depth = getattr(portal_depth, "value", None)
+        if depth is not None:  # nor may threads that serve what runs there wait for this one's loop
+            context.run(FLOOR.set, depth)
         group = CANCEL.get()
         if shield and group is not None:
             context.run(CANCEL.set, None)
