@@ -625,3 +625,17 @@ def test_what_a_message_without_an_id_is_called_is_its_own_in_a_run(tmp_path, dr
     start, end = lines(tmp_path / "t.jsonl")
     assert (start["inputs"][0]["ref"], end["outputs"]) == (1, [{"again": 1, "to": 1}])
     assert "ref" not in start["metadata"]["notes"][0]
+
+
+def test_arguments_that_a_hook_put_into_a_call_are_written_as_anywhere(tmp_path, driver):
+    call = {"name": "t", "args": {"x": 1}, "id": "c", "type": "tool_call"}
+
+    def changed(messages):
+        args = messages[0].tool_calls[0]["args"]
+        args["x"], args["said"] = float("inf"), HumanMessage("hello", id="h")
+        return messages[0].tool_calls[0]
+
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        driver.invoke(RunnableLambda(changed), [AIMessage("", tool_calls=[call], id="a")], {"callbacks": [trace]})
+    shown = lines(tmp_path / "t.jsonl")[1]["outputs"]["args"]
+    assert (shown["x"], shown["said"]["type"]) == (float("inf"), "human")

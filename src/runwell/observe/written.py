@@ -58,7 +58,7 @@ class Again(msgspec.Struct, gc=False):
 class Written:
     """The messages that were written in a run and the runs inside it: by id, and the lists of them."""
 
-    __slots__ = ("checked", "histories", "known", "refs", "said", "unnamed")
+    __slots__ = ("histories", "known", "refs", "said", "unnamed")
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
@@ -67,8 +67,6 @@ class Written:
         self.unnamed: list[Any] = []
         self.refs: dict[int, int] = {}
         """What those are called that have no id, by `id()`."""
-        self.checked: set[int] = set()
-        """The `id()` of each call in them that can stand as it is: its tool's node is given it."""
         self.histories: dict[int, list[Any]] = {}
         """Lists of nothing but known ones, each the longest that begins with the one it does."""
 
@@ -83,13 +81,16 @@ class Written:
     def _fields(self, value: dict[Any, Any]) -> dict[Any, Any]:
         if not _TEXT.issuperset(map(type, value)):  # before a message becomes known that another of that name replaces
             value = {_key(key): each for key, each in value.items()}
-        if len(value) > 1 and (id(value) in self.checked or _AS_IT_IS.issuperset(map(type, value.values()))):
-            return value
-        shown = {}
+        shown: dict[Any, Any] | None = None  # the dict itself, where all in it can stand as it is
         for key, each in value.items():
             kind: Any = type(each)
-            shown[key] = each if kind in _AS_IT_IS else form_of(kind)(self, each)
-        return shown
+            if kind not in _AS_IT_IS:
+                form = form_of(kind)(self, each)
+                if form is not each:
+                    if shown is None:
+                        shown = value.copy()
+                    shown[key] = form
+        return value if shown is None else shown
 
     def _items(self, values: Sequence[Any]) -> Sequence[Any]:
         length = len(values)
@@ -175,7 +176,6 @@ class Written:
             self.said.add(id(message))
             if before is not None:
                 self.said.discard(id(before))
-                self.checked.clear()
                 self.histories.clear()  # what is in them may be another message by now
 
 
@@ -239,9 +239,7 @@ def _message_form(kind: Any) -> Form:
             shown.response_metadata = _with_any_number(message._facts or {})
         if makes_calls and shown.tool_calls:
             for call in shown.tool_calls:
-                if _AS_IT_IS.issuperset(map(type, call["args"].values())):
-                    written.checked.add(id(call))
-                else:
+                if not _AS_IT_IS.issuperset(map(type, call["args"].values())):
                     shown.tool_calls = _with_any_number(shown.tool_calls)
                     break
         if has_artifact and shown.artifact is not None:
