@@ -37,10 +37,11 @@ class JsonlTrace:
     `parent_id`, `name`, `kind`; at the end also `seconds`, `outputs` or `error`, and a model's `usage`. A message is
     written once in a run and the runs inside it; where a list has it again, `{"again": 97, "to": id}` stands for so
     many of them, up to the one with that id; one without an id is called by its `ref`, a number. So a trace grows with
-    what is said, not with its square. A line is on the file before anything else is called or waited for, a model, a
-    tool or code of yours: the trace of a process that was killed ends with what it was at. Those of an agent's own
-    steps in between are written together. The file is readable by its owner only. Safe from several threads at once; of
-    runs under way their messages are kept in memory.
+    what is said, not with its square; except for messages that a middleware changes on their way to the model
+    (`PIIMiddleware`, `PromptCachingMiddleware`), of which each form is written again after the other. A line is on the
+    file before anything else is called or waited for, a model, a tool or code of yours: the trace of a process that was
+    killed ends with what it was at. Those of an agent's own steps in between are written together. The file is readable
+    by its owner only. Safe from several threads at once; of runs under way their messages are kept in memory.
     """
 
     raise_error = False
