@@ -96,6 +96,16 @@ def test_an_agent_without_tools_is_one_model_call(run: Any) -> None:
     assert run.invoke(agent, {"messages": "hello"})["messages"][-1].text == "hi"
 
 
+def test_e1_an_agent_without_tools_answers_calls_of_tools_all_the_same(run: Any) -> None:
+    model = FakeChatModel(responses=[asks(call("add", a=1, b=2), call("sub", "2", a=1)), "I have no tools."])
+    result = run.invoke(create_agent(model), say("sum"))
+    assert kinds(result) == ["human", "ai", "tool", "tool", "ai"]
+    assert [m.text for m in result["messages"][2:4]] == [
+        f"There is no tool {name!r}. Available tools: none." for name in ("add", "sub")
+    ]
+    assert not validate_history(model.requests[1].messages)
+
+
 def test_a11_the_graph_has_just_the_nodes_that_do_something() -> None:
     assert set(create_agent(FakeChatModel(responses=[]), [add]).nodes) == {"model", "tools"}
 

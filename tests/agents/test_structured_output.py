@@ -92,6 +92,13 @@ def test_g3_g4_a_bad_answer_is_told_and_tried_again(run: Any) -> None:
     assert result["messages"][2].status == "error" and "n" in result["messages"][2].content
 
 
+def test_g8_a_call_of_an_unknown_tool_ends_no_run_without_an_answer(run: Any) -> None:
+    model = FakeChatModel(responses=[asks(call("Wrong", "1", n=1)), asks(call("Size", "2", n=4))])
+    result = run.invoke(create_agent(model, response_format=ToolStrategy(SCHEMA)), GO)
+    assert result["structured_response"] == {"n": 4}
+    assert [m.tool_call_id for m in result["messages"] if m.type == "tool"] == ["1", "2"]
+
+
 def test_g4_three_bad_answers_end_with_all_attempts(run: Any) -> None:
     model = FakeChatModel(responses=[asks(call("Result", str(n), result=f"bad{n}")) for n in range(9)])
     with pytest.raises(StructuredOutputError) as caught:

@@ -217,12 +217,12 @@ def test_a_log_is_attached_around_code_and_can_be_cleared() -> None:
 
 
 def test_without_an_observer_no_words_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    from runwell.agents import model_node, routing, tool_errors, tool_node
+    from runwell.agents import model_node, routing, tool_errors
 
     def never(*args: Any) -> None:
         raise AssertionError(args)
 
-    for module in (model_node, routing, tool_errors, tool_node):
+    for module in (model_node, routing, tool_errors):
         monkeypatch.setattr(module, "record_decision", never)
     agent = create_agent(FakeChatModel(responses=[asks(call("ad", a="x")), "ok"]), [add], done=lambda state: True)
     assert agent.invoke({"messages": "go"})["messages"][-1].text == "ok"

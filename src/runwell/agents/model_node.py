@@ -34,7 +34,7 @@ from runwell.agents.structured_output import (
     ToolStrategy,
     strategy_of,
 )
-from runwell.agents.tool_errors import malformed
+from runwell.agents.tool_errors import malformed, unknown
 from runwell.drivers.colour import callee
 from runwell.effects import Call, Callee, CallHook, Flow, Now, Then, flow
 from runwell.errors import (
@@ -534,6 +534,9 @@ async def _take_in(turn: _Turn, task: Task, response: ModelResponse[Any]) -> Any
             if heard and len(calls) > allowed:
                 record_decision("F9", "refused", f"{len(calls) - allowed} calls beyond {limit}", "code")
             calls = calls[:allowed]
+        if not setup.has_tools:  # there is no node that would answer them
+            told += [unknown(setup, call) for call in calls]
+            calls = []
     finished = not calls and not told and not reply.tool_calls
     if finished and setup.done is not None:
         told += await _judged(setup, task, reply, update, ledger)

@@ -8,13 +8,13 @@ from typing import Any
 from runwell.agents.cut_results import bounded
 from runwell.agents.metering import Meter
 from runwell.agents.setup import Setup
-from runwell.errors import BudgetExceeded, NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError
+from runwell.errors import BudgetExceeded, NodeTimeoutError, OutsideError, ToolArgumentsError, ToolError, nearest
 from runwell.messages.message import ToolMessage
 from runwell.observe.run import record_decision, watched
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.result import sendable
 
-__all__ = ["answer_to", "is_outside", "malformed", "over_budget", "record_failure"]
+__all__ = ["answer_to", "is_outside", "malformed", "over_budget", "record_failure", "unknown"]
 
 
 OUTSIDE = (ToolError, OutsideError, NodeTimeoutError, ConnectionError, TimeoutError, FileNotFoundError)
@@ -58,6 +58,20 @@ def malformed(call: Mapping[str, Any]) -> ToolMessage:
         f"The arguments of this call could not be read: {problem}. Call the tool again with complete, valid JSON.",
         tool_call_id=call["id"],
         name=call.get("name"),
+        status="error",
+    )
+
+
+def unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
+    """The answer to a call of a tool that the agent does not have."""
+    own = [name for name, tool in setup.local.items() if tool is not setup.reader]
+    names = ", ".join(sorted(own)) or "none"
+    if watched():
+        record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
+    return ToolMessage(
+        f"There is no tool {call['name']!r}{nearest(call['name'], own).replace('?', '')}. Available tools: {names}.",
+        tool_call_id=call["id"],
+        name=call["name"],
         status="error",
     )
 

@@ -11,7 +11,7 @@ from runwell.agents.cut_results import bounded
 from runwell.agents.history import last_reply, was_lent
 from runwell.agents.middleware.requests import ToolCallRequest, own_call, own_call_request, refused_return
 from runwell.agents.setup import Setup
-from runwell.agents.tool_errors import answer_to, over_budget, record_failure
+from runwell.agents.tool_errors import answer_to, over_budget, record_failure, unknown
 from runwell.effects import Call, Callee, CallHook, Flow, flow
 from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
@@ -19,7 +19,7 @@ from runwell.graph.updates import node_writes
 from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage
 from runwell.observe.context import CURRENT
 from runwell.observe.ids import random_hex
-from runwell.observe.run import enter_run, fail_run, leave_run, record_decision, watched
+from runwell.observe.run import enter_run, fail_run, leave_run, watched
 from runwell.ports.command import Command
 from runwell.tools.base_tool import BaseTool
 from runwell.tools.runtime import ToolRuntime, runtime_for_call
@@ -104,7 +104,7 @@ async def _absent(setup: Setup, call: dict[str, Any], state: Any, runtime: Any) 
     if was_lent(state, call["name"]) is not None:
         return _gone(call)
     tool = setup.local.get(call["name"])
-    return _unknown(setup, call) if tool is None else await _execute(setup, call, tool, state, runtime)
+    return unknown(setup, call) if tool is None else await _execute(setup, call, tool, state, runtime)
 
 
 async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
@@ -151,19 +151,6 @@ def _invoked(tool: BaseTool, call: dict[str, Any], runtime: Any) -> Call[Any]:
     """By the `invoke` that a class of the user's writes, as by hand."""
     given = {**call, "type": "tool_call"}
     return Call(Callee(partial(tool.invoke, given, injected=runtime), partial(tool.ainvoke, given, injected=runtime)))
-
-
-def _unknown(setup: Setup, call: Mapping[str, Any]) -> ToolMessage:
-    own = [name for name, tool in setup.local.items() if tool is not setup.reader]
-    names = ", ".join(sorted(own)) or "none"
-    if watched():
-        record_decision("E1", "told", f"there is no tool {call['name']!r}; there are {names}", "code")
-    return ToolMessage(
-        f"There is no tool {call['name']!r}{nearest(call['name'], own).replace('?', '')}. Available tools: {names}.",
-        tool_call_id=call["id"],
-        name=call["name"],
-        status="error",
-    )
 
 
 def _gone(call: Mapping[str, Any]) -> ToolMessage:

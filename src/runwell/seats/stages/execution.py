@@ -17,7 +17,7 @@ def execution(at: Facts) -> Iterator[Held]:
     """The seats E1 to E13."""
     setup = at.setup
     here: Status = "held" if at.local else "idle"
-    yield Held("E1", f"Told that there are {named(at.local)}.", f"{TOOLS}_unknown", status=here)
+    yield Held("E1", f"Told that there are {named(at.local)}.", "runwell.agents.tool_errors:unknown")
     yield Held("E2", "Validated by each tool's own schema.", BaseTool.prepare, status=here)
     handlers = [name for name, tool in at.local.items() if tool.handle_tool_error or tool.handle_validation_error]
     first = f"{named(handlers)} first by their own handlers; then " if handlers else ""
