@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 
-from runwell.messages.message import AIMessage, HumanMessage, RemoveMessage, SystemMessage
+from runwell.messages.message import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from runwell.observe import (
     BaseCallbackHandler,
     ConsoleHandler,
@@ -639,3 +639,25 @@ def test_arguments_that_a_hook_put_into_a_call_are_written_as_anywhere(tmp_path,
         driver.invoke(RunnableLambda(changed), [AIMessage("", tool_calls=[call], id="a")], {"callbacks": [trace]})
     shown = lines(tmp_path / "t.jsonl")[1]["outputs"]["args"]
     assert (shown["x"], shown["said"]["type"]) == (float("inf"), "human")
+
+
+def test_messages_that_cannot_be_compared_are_written(tmp_path, driver):
+    class Vector:
+        """As NumPy's: two of them are not equal or different."""
+
+        def __eq__(self, other):
+            raise ValueError("ambiguous")
+
+        def __repr__(self):
+            return "vector"
+
+    def found():
+        return ToolMessage("found", tool_call_id="c", id="t", artifact=Vector())
+
+    asked = HumanMessage("hello", id="h")
+    with JsonlTrace(tmp_path / "t.jsonl", redact=None) as trace:
+        chain = RunnableLambda(lambda given: given) | RunnableLambda(lambda _: [asked, found()])
+        driver.invoke(chain, [asked, found()], {"callbacks": [trace]})
+    shown = lines(tmp_path / "t.jsonl")
+    assert [line["event"] for line in shown] == ["start", "start", "end", "start", "end", "end"]
+    assert shown[4]["outputs"][1]["artifact"] == "vector"
