@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from pydantic import BaseModel
@@ -77,6 +77,23 @@ def test_a_union_offers_one_tool_for_each_member(run: Any) -> None:
     result = run.invoke(create_agent(model, response_format=ToolStrategy(Result | Point)), GO)
     assert model.requests[0].tool_names == ["Result", "Point"]
     assert result["structured_response"] == Point(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (Annotated[Result | Point, "told apart by name"], Point(1, 2)),
+        ({"oneOf": [SCHEMA, {**SCHEMA, "title": "Point", "required": []}]}, {"x": 1, "y": 2}),
+    ],
+    ids=["annotated", "a JSON schema"],
+)
+def test_a_union_in_other_words_offers_one_tool_for_each_member_too(run: Any, schema: Any, value: Any) -> None:
+    model = FakeChatModel(responses=[asks(call("Point", "1", x=1, y=2))])
+    agent = create_agent(model, response_format=ToolStrategy(schema), checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    assert run.invoke(agent, GO, config)["structured_response"] == value
+    assert len(model.requests[0].tool_names) == 2
+    assert agent.get_state(config).values["structured_response"] == value
 
 
 def test_b6_with_auto_the_model_is_left_free(run: Any) -> None:

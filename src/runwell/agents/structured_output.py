@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from runwell.errors import GraphError, InvalidInput, StructuredOutputError, UnsupportedByProvider
 
@@ -37,7 +37,8 @@ class MultipleStructuredOutputsError(StructuredOutputError):
 
 @dataclass(slots=True)
 class ToolStrategy(Generic[T]):
-    """The answer is a call of a tool that stands for the schema; a union offers one tool for each member.
+    """The answer is a call of a tool that stands for the schema; a union, also a
+    JSON schema's `oneOf`, offers one tool for each member.
 
     `handle_errors`: True tells the model what is wrong and lets it try again (at most `AgentLimits.max_answers`
     times in all); False raises at once; a string or function says something else; exception classes limit what is
@@ -69,9 +70,8 @@ class ToolStrategy(Generic[T]):
         _check_schema(self.schema)
         from runwell.schemas.structured import StructuredSchema
 
-        members = get_args(self.schema) if get_origin(self.schema) in (Union, UnionType) else (self.schema,)
         self.shapes = {}
-        for member in members:
+        for member in _members(self.schema):
             shape = StructuredSchema(member)
             if shape.name in self.shapes:
                 raise GraphError(
@@ -135,6 +135,17 @@ class AutoStrategy(Generic[T]):
 
 
 _STRATEGIES = (ToolStrategy, ProviderStrategy, AutoStrategy)
+
+
+def _members(schema: Any) -> Sequence[Any]:
+    """The schemas that a union is of, also of one written as a JSON schema; any other is its own."""
+    if get_origin(schema) is Annotated:
+        schema = get_args(schema)[0]
+    if get_origin(schema) in (Union, UnionType):
+        return get_args(schema)
+    if isinstance(schema, dict) and "type" not in schema and isinstance(members := schema.get("oneOf"), list):
+        return members or (schema,)
+    return (schema,)
 
 
 def _check_schema(schema: Any) -> None:
