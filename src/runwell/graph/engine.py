@@ -38,7 +38,7 @@ from runwell.graph.spent import SPENT, USED, add_spent, used_before
 from runwell.graph.streaming import INTERRUPT, NOSTREAM, STOPPED
 from runwell.graph.task_stream import LOOKS_INSIDE, told
 from runwell.graph.updates import Seen, changed_only, node_writes
-from runwell.observe.context import CURRENT, RunContext
+from runwell.observe.context import CURRENT
 from runwell.observe.events import Chunk
 from runwell.observe.run import enter_run, fail_run, leave_run, tell, watched
 from runwell.ports.command import Command, Interrupt
@@ -48,6 +48,7 @@ from runwell.ports.saver import Commit, PlannedTask, TaskRecord
 if TYPE_CHECKING:
     from runwell.drivers.deadline import Deadline
     from runwell.graph.compiled import CompiledStateGraph
+    from runwell.observe.run import Run as Observed
 
 __all__ = ["Run", "Task"]
 
@@ -342,7 +343,7 @@ class Run(Keeping, Routing):
             node = self.graph.nodes_and_start[planned.node]
             scope = self._scope(planned)
             CURRENT_TASK.set(scope)
-            observed: RunContext | None = None
+            observed: Observed | None = None
             try:
                 try:  # `settled`, written out: a coroutine less in every step
                     if self.watched:
@@ -447,7 +448,7 @@ class Run(Keeping, Routing):
             self.watch.check([(node.name, [])], self.values, {}, self.graph.untracked)
         return True
 
-    def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> RunContext | None:
+    def _observed(self, node: Node, planned: PlannedTask, alone: bool) -> Observed | None:
         """A node's run of its own, entered, for those who watch."""
         graph = self.graph
         given = planned.arg if planned.sent else graph.watched_of(self.values)
@@ -456,7 +457,7 @@ class Run(Keeping, Routing):
             around.goes_on = alone and not self._owned  # what comes after the node, in the run of the graph
         return observed
 
-    def _seen_to_end(self, node: Node, writes: list[Write], observed: RunContext) -> None:
+    def _seen_to_end(self, node: Node, writes: list[Write], observed: Observed) -> None:
         """Tell what a node gave, and leave its run."""
         inherited = observed.inherited
         if not inherited.wants_chunks:

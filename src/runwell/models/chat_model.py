@@ -47,7 +47,7 @@ from runwell.models.reply import (
 )
 from runwell.models.retry import RetryPolicy
 from runwell.models.settings import check_retries
-from runwell.observe.run import OpenRun, Run, enter_run, fail_run, leave_run, open_run
+from runwell.observe.run import OpenRun, Run, enter_run, fail_run, leave_run, open_run, watched
 from runwell.ports.runtime import spending
 from runwell.runnables.bridges import STREAMS
 from runwell.runnables.fields import KeywordFields
@@ -211,9 +211,16 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
     ) -> AIMessage:
         """The model's answer. `stop`: texts that end it. Other keywords go to the provider."""
         messages = self._messages(input)
-        run = self._enter(messages, config)
-        if run is None:
+        if config or self.tags or self.metadata or self.callbacks:
+            opened = self._open(messages, config)
+            if opened is None:
+                return self._answer(messages, stop, kwargs, None)
+            with opened:
+                return opened.end(self._answer(messages, stop, kwargs, opened))
+        if not watched():
             return self._answer(messages, stop, kwargs, None)
+        run = enter_run("chat_model", self.get_name(), messages, serialized=self._described)  # as in an agent's turns
+        assert run is not None
         try:
             answer = self._answer(messages, stop, kwargs, run)
         except BaseException as error:
@@ -445,12 +452,6 @@ class BaseChatModel(KeywordFields, Runnable[Any, AIMessage]):
 
             return system_first(messages, self)
         return messages
-
-    def _enter(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> Run | None:
-        if config or self.tags or self.metadata or self.callbacks:
-            opened = self._open(messages, config)
-            return None if opened is None else opened.__enter__()
-        return enter_run("chat_model", self, messages, serialized=self._described)  # as an agent does at each turn
 
     def _open(self, messages: list[BaseMessage], config: Mapping[str, Any] | None) -> OpenRun | None:
         if self.tags or self.metadata or self.callbacks:

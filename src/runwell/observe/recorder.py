@@ -13,9 +13,10 @@ class Recorder:
 
     `started`, `ended` and `decided` make what it keeps of one, by position: the time, the ids of the run and of the one
     around it, the run's name and kind; then the inputs; or the seconds and the outputs; or seat, holder, outcome and
-    reason. `label(run, kept)` adds the run's tags and metadata. What was made is put into `heard`, with its run, and
-    `write` is called before code goes on that is not the engine's own. `others` are handlers beside it, `quiet` says
-    that those do nothing but keep what they are told.
+    reason. `label(run, kept)` adds the run's tags and metadata, and gives the content. What was made is put into
+    `heard`, between its run and the inputs, outputs or outcome in it, its `content`, and `write` is called before code
+    goes on that is not the engine's own. `others` are handlers beside it, `quiet` says that those do nothing but keep
+    what they are told.
     """
 
     __slots__ = ("decided", "ended", "handler", "heard", "label", "others", "quiet", "started", "write")
@@ -26,7 +27,7 @@ class Recorder:
         started: Callable[..., Any],
         ended: Callable[..., Any],
         decided: Callable[..., Any],
-        label: Callable[[Any, Any], None],
+        label: Callable[[Any, Any], Any],
         write: Callable[[], None],
     ) -> None:
         self.handler = handler
@@ -35,7 +36,7 @@ class Recorder:
         self.decided = decided
         self.label = label
         self.write = write
-        self.heard: list[tuple[Any, Any]] = []
+        self.heard: list[tuple[Any, Any, Any]] = []
         self.others: tuple[Any, ...] = ()
         self.quiet = True
 

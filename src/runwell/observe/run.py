@@ -103,7 +103,7 @@ def open_run(
 
 def enter_run(
     kind: str,
-    component: Any,
+    name: str,
     inputs: Any,
     goes_on: bool = False,
     metadata: Mapping[str, Any] | None = None,
@@ -117,11 +117,12 @@ def enter_run(
     if around is None:
         return None
     inherited = around.inherited
-    if not inherited.handlers:
+    recorder = inherited.recorder
+    if recorder is None and not inherited.handlers:
         return None
     if metadata:
         inherited = inherited_by(around, {"metadata": metadata})
-    name = component if type(component) is str else component.get_name()
+        recorder = inherited.recorder
     run = _new(Run)
     run._id = id_ = next(ids.texts)
     run.inherited = inherited
@@ -134,7 +135,6 @@ def enter_run(
     run.name = name
     run.inputs = inputs
     run.goes_on = goes_on
-    recorder = inherited.recorder
     if recorder is None:
         _began(run, inputs, serialized)
     else:  # written out
@@ -142,16 +142,19 @@ def enter_run(
         made = recorder.started
         line = made(at, id_, None if parent is None else parent._id, name, kind, inputs)
         if inherited.labelled:
-            recorder.label(run, line)
-        recorder.heard.append((run, line))
+            inputs = recorder.label(run, line)
+        recorder.heard.append((run, line, inputs))
         if not goes_on:
-            _write(recorder)
+            try:
+                recorder.write()
+            except Exception as error:
+                _refused(recorder.handler, error)
     run._token = CURRENT.set(run)
     return run
 
 
-def leave_run(run: RunContext, outputs: Any) -> None:
-    """It ended well, and is no longer the current one."""
+def leave_run(run: Run, outputs: Any) -> None:
+    """A run that was entered by `enter_run` ended well, and is no longer the current one."""
     recorder = run.inherited.recorder
     if recorder is None:
         token, run._token = run._token, None
@@ -163,18 +166,16 @@ def leave_run(run: RunContext, outputs: Any) -> None:
         at, parent, made = time(), run.parent, recorder.ended
         seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
         line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
-        recorder.heard.append((run, line))
+        recorder.heard.append((run, line, outputs))
         CURRENT.reset(run._token)  # type: ignore[arg-type]
         run._token = run.inputs = None
-        if type(run) is not Run:
-            _taken(run)
         if parent is None or not parent.goes_on:
             _write(recorder)
             if parent is None:
                 run.notes.clear()
 
 
-def fail_run(run: RunContext, error: BaseException) -> None:
+def fail_run(run: Run, error: BaseException) -> None:
     """It ended with `error`, and is no longer the current one; unless it was left before."""
     token, run._token = run._token, None
     if token is not None:
@@ -200,8 +201,8 @@ def _began(run: RunContext, inputs: Any, serialized: Serialized) -> None:
             parent, made = run.parent, recorder.started
             line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, inputs)
             if inherited.labelled:
-                recorder.label(run, line)
-            recorder.heard.append((run, line))
+                inputs = recorder.label(run, line)
+            recorder.heard.append((run, line, inputs))
             if not run.goes_on:
                 _write(recorder)
         elif inherited.tells_runs:
@@ -215,7 +216,7 @@ def _ended(run: RunContext, outputs: Any, inputs: Any) -> None:
         at, parent, made = time(), run.parent, recorder.ended
         seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
         line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
-        recorder.heard.append((run, line))
+        recorder.heard.append((run, line, outputs))
         if parent is None or not parent.goes_on:
             _write(recorder)
             if parent is None:
@@ -645,7 +646,7 @@ def record_decision(seat: str, outcome: Any, reason: str, holder: str) -> None:
         parent, made = run.parent, recorder.decided
         above = None if parent is None else parent._id
         line = made(time(), run._id, above, run.name, run.kind, seat, holder, outcome, reason)
-        recorder.heard.append((run, line))
+        recorder.heard.append((run, line, line.content))
         if not (run.goes_on and recorder.quiet):
             _write(recorder)
         if recorder.others:

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +22,8 @@ __all__ = ["JsonlTrace"]
 Redact = Callable[[Any], Any]
 """Given a value about to be written (an input, an output, an error's text), gives what is written instead."""
 
-Heard = list[tuple[RunContext, Any]]
-"""Lines that wait to be written, each with its run."""
+Heard = list[tuple[RunContext, Any, Any]]
+"""Lines that wait to be written, each between its run and its content."""
 
 About = tuple[float, Any, Any, str, str]
 """What is in each line: the time, the ids of the run and of the one around it, its name and kind."""
@@ -74,10 +75,10 @@ class JsonlTrace:
             run = event.run
             above = run.parent
             about = (event.time, run._id, None if above is None else above._id, run.name, run.kind)
-            line = line_of(self, event, about)
+            line: Any = line_of(self, event, about)
             if type(line) is Started:
                 self._label(run, line)
-            self._heard.append((run, line))
+            self._heard.append((run, line, line.content))
             self._write()
 
     def _decided(self, *facts: Any) -> Any:
@@ -90,8 +91,8 @@ class JsonlTrace:
             line.content = _Unmade(error)
         return line
 
-    def _label(self, run: RunContext, line: Started) -> None:
-        """Add to a line what tells the run apart."""
+    def _label(self, run: RunContext, line: Started) -> Any:
+        """Add to a line what tells the run apart; gives its content."""
         inherited = run.inherited
         if inherited.tags:
             line.tags = inherited.tags
@@ -101,24 +102,28 @@ class JsonlTrace:
                     line.metadata = self._form_of(dict)(Apart(), inherited.metadata)
             except Exception as error:  # of what redacts, or of what is to be written
                 line.content = _Unmade(error)
+        return line.content
 
     def _write(self) -> None:
         """Write what was heard: in one go, as each call into the system takes about as long as making a line."""
-        failed: list[Exception] = []
         with self._lock:
             heard = self._heard[:]
             del self._heard[: len(heard)]  # what others tell meanwhile is for them to write
-            if not heard or self._file.closed:
-                return
-            contents = [line.content for _, line in heard]
+            lines = list(map(_line_of, heard))
+            failed: list[Exception] | None = None
             try:
                 try:
                     self._form(heard)
-                    text = encode_lines([line for _, line in heard])
+                    text = encode_lines(lines)
                 except Exception:  # something in one of them is more than JSON has, or no code of ours
-                    text = self._one_by_one(heard, contents, failed)
-                self._put(text)
+                    failed = []
+                    text = self._one_by_one(heard, failed)
+                begun = 0 if self._torn else self._file.write(text)
+                if begun != len(text):
+                    self._put(text, begun)
             except BaseException:
+                if self._file.closed:
+                    return
                 self._forget(heard)
                 raise
         if failed:
@@ -128,8 +133,7 @@ class JsonlTrace:
         """Give the content of lines the form in which it is written in their runs."""
         form_of, notes = self._form_of, None
         written: Any = None
-        for run, line in heard:
-            content = line.content
+        for run, line, content in heard:
             if run.notes is not notes:
                 notes = run.notes
                 known = notes.get(self)
@@ -141,34 +145,33 @@ class JsonlTrace:
                     line.usage = usage
             line.content = form_of(type(content))(written, content)
 
-    def _one_by_one(self, heard: Heard, contents: list[Any], failed: list[Exception]) -> bytes:
+    def _one_by_one(self, heard: Heard, failed: list[Exception]) -> bytes:
         """The lines that can be written; of the others, why not is added to `failed`. None is taken along by another,
         nor refers to a message in it."""
         self._forget(heard)
         texts = []
-        for (run, line), content in zip(heard, contents, strict=True):
-            line.content = content
+        for told in heard:
             try:
-                self._form([(run, line)])
-                texts.append(as_json(line) + b"\n")
+                self._form([told])
+                texts.append(as_json(told[1]) + b"\n")
             except Exception as error:  # of what redacts, or of what is to be written
                 failed.append(error)
-                run.notes.pop(self, None)
+                told[0].notes.pop(self, None)
         return b"".join(texts)
 
     def _forget(self, heard: Heard) -> None:
         """The messages in lines that may not be on the file are still to be written."""
-        for run, _ in heard:
+        for run, _, _ in heard:
             run.notes.pop(self, None)
 
-    def _put(self, text: bytes) -> None:
-        """All of it; where the system took a part and then no more, what follows begins on a line of its own."""
+    def _put(self, text: bytes, begun: int) -> None:
+        """What is left of it; where the system takes no more, what follows begins on a line of its own."""
         if self._torn:
             text = b"\n" + text
-        begun = 0
         while begun < len(text):
-            begun += self._file.write(text[begun:] if begun else text)
-            self._torn = not text.startswith(b"\n", begun - 1)
+            self._torn = self._torn if not begun else not text.startswith(b"\n", begun - 1)
+            begun += self._file.write(text[begun:])
+        self._torn = False
 
     def _redacting(self, kind: type) -> Form:
         """`form_of`, with a function of a user's: it is given a tree of its own, of nothing but what JSON has; what it
@@ -201,6 +204,7 @@ class _Unmade:
         raise self.error
 
 
+_line_of = itemgetter(1)
 _MODELS = frozenset(("chat_model", "llm"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from itertools import chain
 from math import isfinite
 from operator import attrgetter
 from typing import Any, Final
@@ -79,11 +80,17 @@ class Written:
         return form_of(kind)(self, value)
 
     def _fields(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        if len(value) == 1:  # nearly always what a step gave
+            ((key, each),) = value.items()
+            kind: Any = type(each)
+            return value if kind in _AS_IT_IS else {key: form_of(kind)(self, each)}
+        if _AS_IT_IS.issuperset(map(type, chain.from_iterable(value.items()))):
+            return value
         if not _TEXT.issuperset(map(type, value)):  # before a message becomes known that another of that name replaces
             value = {_key(key): each for key, each in value.items()}
         shown: dict[Any, Any] | None = None  # the dict itself, where all in it can stand as it is
         for key, each in value.items():
-            kind: Any = type(each)
+            kind = type(each)
             if kind not in _AS_IT_IS:
                 form = form_of(kind)(self, each)
                 if form is not each:
