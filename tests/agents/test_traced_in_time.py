@@ -54,7 +54,7 @@ class Recorded(Followed):
     def __init__(self, path):
         super().__init__(path)
         recorder = super().recorder()
-        for name in ("started", "ended", "decided"):
+        for name in ("started", "ended", "answered", "decided"):
             setattr(recorder, name, self._counted(getattr(recorder, name)))
 
     def _counted(self, make):

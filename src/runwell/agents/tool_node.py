@@ -17,7 +17,6 @@ from runwell.errors import BudgetExceeded, InvalidUpdateError, nearest
 from runwell.graph.engine import Task
 from runwell.graph.updates import node_writes
 from runwell.messages.message import AIMessage, RemoveMessage, ToolMessage
-from runwell.observe.context import CURRENT
 from runwell.observe.ids import random_hex
 from runwell.observe.run import enter_run, fail_run, leave_run, watched
 from runwell.ports.command import Command
@@ -93,10 +92,7 @@ def _execute(setup: Setup, call: dict[str, Any], tool: BaseTool | None, state: A
     """The call itself; told to handlers, where there are any."""
     if tool is None:
         return _absent(setup, call, state, runtime)
-    ambient = CURRENT.get()
-    if ambient is None or not ambient.handlers or tool.calls_itself:
-        return _run(setup, tool, call, state, runtime)
-    return _observed(setup, tool, call, state, runtime)
+    return _run(setup, tool, call, state, runtime)
 
 
 async def _absent(setup: Setup, call: dict[str, Any], state: Any, runtime: Any) -> Any:
@@ -107,43 +103,40 @@ async def _absent(setup: Setup, call: dict[str, Any], state: Any, runtime: Any) 
     return unknown(setup, call) if tool is None else await _execute(setup, call, tool, state, runtime)
 
 
-async def _observed(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Any:
-    observed = enter_run("tool", tool.name, call["args"])
-    if observed is None:
-        return await _run(setup, tool, call, state, runtime)
-    try:
-        made = await _run(setup, tool, call, state, runtime)
-    except BaseException as error:
-        fail_run(observed, error)
-        raise
-    leave_run(observed, made)
-    return made
-
-
 @coroutine  # to `yield` the tool's call: `await` would make a generator for it
 def _run(setup: Setup, tool: BaseTool, call: dict[str, Any], state: Any, runtime: Any) -> Generator[Any, Any, Any]:
+    observed = None if tool.calls_itself else enter_run("tool", tool.name, call["args"])
     try:
-        if tool.calls_itself:
-            result = yield _invoked(tool, call, runtime)
+        try:
+            if tool.calls_itself:
+                result = yield _invoked(tool, call, runtime)
+            else:
+                asked: Any = tool.call(tool.prepare(call["args"], runtime))
+                # engine code, of an agent as a tool
+                result = (yield asked) if type(asked) is Call else (yield from asked)
+            answer = tool.finish(result, call)
+        except Exception as error:
+            own = tool.answer_error(error, call)
+            if own is None:
+                raise
+            if watched():
+                record_failure(error, call, "told", f"{tool.name}'s own handler")
+            answer = bounded(own, setup.limits, setup.reader is not None)
         else:
-            asked: Any = tool.call(tool.prepare(call["args"], runtime))
-            result = (yield asked) if type(asked) is Call else (yield from asked)  # engine code, of an agent as a tool
-        answer = tool.finish(result, call)
-    except Exception as error:
-        own = tool.answer_error(error, call)
-        if own is None:
-            raise
-        if watched():
-            record_failure(error, call, "told", f"{tool.name}'s own handler")
-        return bounded(own, setup.limits, setup.reader is not None)
-    if tool is not setup.reader:
-        answer = bounded(answer, setup.limits, setup.reader is not None)
-    if isinstance(answer, ToolMessage):
-        if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
-            answer.id = random_hex(16)  # it was made here for this call: the history need not copy it to give it one
-        edited = _edited(call, state)
-        if edited is not None:
-            answer = _noted(answer, edited, call)
+            if tool is not setup.reader:
+                answer = bounded(answer, setup.limits, setup.reader is not None)
+            if isinstance(answer, ToolMessage):
+                if answer.id is None and not setup.hooks["wrap_tool_call"] and not isinstance(result, ToolMessage):
+                    answer.id = random_hex(16)  # made here for this call: the history need not copy it to give it one
+                edited = _edited(call, state)
+                if edited is not None:
+                    answer = _noted(answer, edited, call)
+    except BaseException as error:
+        if observed is not None:
+            fail_run(observed, error)
+        raise
+    if observed is not None:
+        leave_run(observed, answer)
     return answer
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CURRENT",
     "DEFAULT_RECURSION_LIMIT",
+    "MODEL_KINDS",
     "UNSET",
     "BoundCallbacks",
     "Inherited",
@@ -30,6 +31,7 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MODEL_KINDS: Final = frozenset(("chat_model", "llm"))
 DEFAULT_RECURSION_LIMIT: Final = 1000
 """Super-steps a graph may take when no config says otherwise."""
 

@@ -11,21 +11,22 @@ __all__ = ["Recorder", "recorder_of"]
 class Recorder:
     """Of a handler that is told what happens without an event made for it, where no other wants to know of runs.
 
-    `started`, `ended` and `decided` make what it keeps of one, by position: the time, the ids of the run and of the one
-    around it, the run's name and kind; then the inputs; or the seconds and the outputs; or seat, holder, outcome and
-    reason. `label(run, kept)` adds the run's tags and metadata, and gives the content. What was made is put into
-    `heard`, between its run and the inputs, outputs or outcome in it, its `content`, and `write` is called before code
-    goes on that is not the engine's own. `others` are handlers beside it, `quiet` says that those do nothing but keep
-    what they are told.
+    `started`, `ended`, `answered` (the end of a model's run) and `decided` make what it keeps of one, by position: the
+    time, the ids of the run and of the one around it, the run's name and kind; then the inputs; or the seconds and the
+    outputs; or seat, holder, outcome and reason. `label(run, kept)` adds the run's tags and metadata, and gives the
+    content. What was made is put into `heard`, between its run and the inputs, outputs or outcome in it, its `content`,
+    and `write` is called before code goes on that is not the engine's own. `others` are handlers beside it, `quiet`
+    says that those do nothing but keep what they are told.
     """
 
-    __slots__ = ("decided", "ended", "handler", "heard", "label", "others", "quiet", "started", "write")
+    __slots__ = ("answered", "decided", "ended", "handler", "heard", "label", "others", "quiet", "started", "write")
 
     def __init__(
         self,
         handler: Any,
         started: Callable[..., Any],
         ended: Callable[..., Any],
+        answered: Callable[..., Any],
         decided: Callable[..., Any],
         label: Callable[[Any, Any], Any],
         write: Callable[[], None],
@@ -33,6 +34,7 @@ class Recorder:
         self.handler = handler
         self.started = started
         self.ended = ended
+        self.answered = answered
         self.decided = decided
         self.label = label
         self.write = write
@@ -42,7 +44,7 @@ class Recorder:
 
     def beside(self, others: tuple[Any, ...]) -> Recorder:
         """This one, where there are others."""
-        made = Recorder(self.handler, self.started, self.ended, self.decided, self.label, self.write)
+        made = Recorder(self.handler, self.started, self.ended, self.answered, self.decided, self.label, self.write)
         made.heard, made.others = self.heard, others
         made.quiet = all(_beside_handle(other, "only_keeps") for other in others)
         return made

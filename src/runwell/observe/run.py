@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runwell.errors import StreamClosed
 from runwell.observe import ids
-from runwell.observe.context import CURRENT, RunContext, context_with
+from runwell.observe.context import CURRENT, MODEL_KINDS, RunContext, context_with
 from runwell.observe.events import Chunk, Custom, Decision, Event, Retried, RunEnded, RunFailed, RunStarted, Serialized
 from runwell.observe.inherit import check_config, given_id, inherited_by, run_around
 from runwell.observe.recorder import Recorder
@@ -42,7 +42,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-MODEL_KINDS = frozenset({"chat_model", "llm"})
 NO_NOTES: dict[Any, Any] = {}
 """Of all runs that nobody watches."""
 _new = object.__new__
@@ -163,10 +162,11 @@ def leave_run(run: Run, outputs: Any) -> None:
         finally:
             CURRENT.reset(token)  # type: ignore[arg-type]
     else:  # `_ended`, written out
-        at, parent, made = time(), run.parent, recorder.ended
+        at, parent = time(), run.parent
+        made = recorder.answered if run.kind in MODEL_KINDS else recorder.ended
         seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
         line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
-        recorder.heard.append((run, line, outputs))
+        recorder.heard.append((run, line, line.content))
         CURRENT.reset(run._token)  # type: ignore[arg-type]
         run._token = run.inputs = None
         if parent is None or not parent.goes_on:
@@ -213,10 +213,11 @@ def _ended(run: RunContext, outputs: Any, inputs: Any) -> None:
     inherited = run.inherited
     recorder = inherited.recorder
     if recorder is not None:
-        at, parent, made = time(), run.parent, recorder.ended
+        at, parent = time(), run.parent
+        made = recorder.answered if run.kind in MODEL_KINDS else recorder.ended
         seconds = int((at - run.started) * 1e6 + 0.5) / 1e6  # to the microsecond
         line = made(at, run._id, None if parent is None else parent._id, run.name, run.kind, seconds, outputs)
-        recorder.heard.append((run, line, outputs))
+        recorder.heard.append((run, line, line.content))
         if parent is None or not parent.goes_on:
             _write(recorder)
             if parent is None:

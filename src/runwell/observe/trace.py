@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from runwell.observe import events
-from runwell.observe.context import RunContext
+from runwell.observe.context import MODEL_KINDS, RunContext
 from runwell.observe.lines import Custom, Decided, Ended, Failed, Line, Retried, Started, as_json, encode_lines
 from runwell.observe.llm_result import answer_of
 from runwell.observe.recorder import Recorder
@@ -55,7 +55,7 @@ class JsonlTrace:
         self._form_of = form_of if redact is None else self._redacting
         self._lock = threading.RLock()
         self._make_decided = Decided if redact is None else self._decided
-        self._recorder = Recorder(self, Started, Ended, self._make_decided, self._label, self._write)
+        self._recorder = Recorder(self, Started, Ended, _answered, self._make_decided, self._label, self._write)
         self._heard = self._recorder.heard
         """What waits to be written, in order: that is also the order in which messages are first written."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,11 +138,6 @@ class JsonlTrace:
                 notes = run.notes
                 known = notes.get(self)
                 written = notes[self] = Written() if known is None else known
-            if run.kind in _MODELS and type(line) is Ended:
-                content = answer_of(content)
-                usage = getattr(content, "usage_metadata", None)
-                if usage:
-                    line.usage = usage
             line.content = form_of(type(content))(written, content)
 
     def _one_by_one(self, heard: Heard, failed: list[Exception]) -> bytes:
@@ -204,8 +199,17 @@ class _Unmade:
         raise self.error
 
 
+def _answered(*facts: Any) -> Any:
+    """The end of a model's run: what it said, in whatever it was given back, and what it used."""
+    line: Any = Ended(*facts)
+    line.content = answer_of(line.content)
+    usage = getattr(line.content, "usage_metadata", None)
+    if usage:
+        line.usage = usage
+    return line
+
+
 _line_of = itemgetter(1)
-_MODELS = frozenset(("chat_model", "llm"))
 
 
 def _seconds(event: events.RunEnded | events.RunFailed) -> float:
@@ -221,7 +225,8 @@ def _decision(trace: JsonlTrace, event: events.Decision, about: About) -> Any:
 
 
 def _ended(trace: JsonlTrace, event: events.RunEnded, about: About) -> Line:
-    return Ended(*about, _seconds(event), event.outputs)
+    made = _answered if event.run.kind in MODEL_KINDS else Ended
+    return made(*about, _seconds(event), event.outputs)
 
 
 def _failed(trace: JsonlTrace, event: events.RunFailed, about: About) -> Line:
