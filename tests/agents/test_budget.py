@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runwell.agents import Budget, Price, create_agent
+from runwell.agents import AgentLimits, Budget, Price, create_agent
 from runwell.agents.middleware import SummarizationMiddleware, wrap_model_call
 from runwell.errors import BudgetExceeded, InvalidInput, MissingExtra
 from runwell.graph import Command, interrupt
@@ -286,3 +286,10 @@ def test_the_bookkeeping_is_not_shown_in_updates_or_snapshots(run: Any, thread: 
     agent = create_agent(FakeChatModel(["hi"]), checkpointer=InMemorySaver())
     assert run.stream(agent, GO, thread, stream_mode="updates")[0]["model"].keys() == {"messages"}
     assert agent.get_state(thread).values.keys() == {"messages"}
+
+
+def test_all_that_is_wrong_with_limits_is_said_at_once() -> None:
+    with pytest.raises(InvalidInput, match=r"Budget\(model_calls=0, tokens=-1\) leaves nothing"):
+        Budget(model_calls=0, tokens=-1)
+    with pytest.raises(InvalidInput, match="max_repairs=-1 is negative; max_concurrency=0 allows nothing"):
+        AgentLimits(max_repairs=-1, max_concurrency=0)

@@ -41,12 +41,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in LIMITS:
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InvalidInput(
-                    f"Budget({name}={value!r}) leaves nothing to run with.", hint="Use None for no limit."
-                )
+        given = ((name, getattr(self, name)) for name in LIMITS)
+        empty = [f"{name}={value!r}" for name, value in given if value is not None and value <= 0]
+        if empty:
+            raise InvalidInput(f"Budget({', '.join(empty)}) leaves nothing to run with.", hint="Use None for no limit.")
         if self.on_limit not in ("raise", "return"):
             raise InvalidInput(f"Budget(on_limit={self.on_limit!r}).", hint='It is "raise" or "return".')
         counted = ((kind, getattr(self, kind)) for kind in ("model_calls", "tokens", "cost"))
@@ -107,9 +105,17 @@ class AgentLimits:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("max_repairs", "max_answers", "max_sent_back"):
-            if getattr(self, name) < 0:
-                raise InvalidInput(f"AgentLimits({name}={getattr(self, name)!r}) is negative.")
+        wrong = [
+            f"{name}={getattr(self, name)!r} is negative"
+            for name in ("max_repairs", "max_answers", "max_sent_back")
+            if getattr(self, name) < 0
+        ]
+        for name in ("max_tool_chars", "max_tool_media", "max_tool_media_bytes", "max_concurrency"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                wrong.append(f"{name}={value!r} allows nothing")
+        if wrong:
+            raise InvalidInput(f"AgentLimits: {'; '.join(wrong)}.", hint="Where None may be given it means no limit.")
         if self.allowed_roles is not None:
             from runwell.agents.roles import message_types
 
@@ -122,7 +128,3 @@ class AgentLimits:
             raise InvalidInput(
                 f"AgentLimits(on_sibling_failure={self.on_sibling_failure!r}).", hint='It is "wait" or "cancel".'
             )
-        for name in ("max_tool_chars", "max_tool_media", "max_tool_media_bytes", "max_concurrency"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInput(f"AgentLimits({name}={value!r}) allows nothing.", hint="Use None for no limit.")
