@@ -661,3 +661,15 @@ def test_messages_that_cannot_be_compared_are_written(tmp_path, driver):
     shown = lines(tmp_path / "t.jsonl")
     assert [line["event"] for line in shown] == ["start", "start", "end", "start", "end", "end"]
     assert shown[4]["outputs"][1]["artifact"] == "vector"
+
+
+def test_what_is_told_after_a_trace_was_closed_is_dropped_and_an_interrupt_is_not(tmp_path):
+    def stopped(value):
+        raise KeyboardInterrupt
+
+    for redact, wanted in ((None, contextlib.nullcontext()), (stopped, pytest.raises(KeyboardInterrupt))):
+        trace = JsonlTrace(tmp_path / "t.jsonl", redact=redact)
+        trace.close()
+        with wanted, observing(trace):
+            assert RunnableLambda(len).invoke("word") == 4
+    assert (tmp_path / "t.jsonl").read_text() == ""

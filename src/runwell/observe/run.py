@@ -71,7 +71,7 @@ def open_run(
         if not inherited.handlers:
             run_id = None
         elif run_id is None:
-            run_id = next(ids.texts)
+            run_id = ids.new_run_id()
     elif around is None:
         return None
     else:
@@ -79,7 +79,7 @@ def open_run(
         if not inherited.handlers:
             return None
         name = component if type(component) is str else component.get_name()
-        run_id = next(ids.texts)
+        run_id = ids.new_run_id()
     run: Any = _new(made or OpenRun)  # each of what is watched is one: a call less
     run._id = run_id
     run.inherited = inherited

@@ -65,7 +65,7 @@ class JsonlTrace:
         """The last line on the file has no end."""
 
     def recorder(self) -> Recorder:
-        """How it is told where there is no other handler."""
+        """How it is told where no other handler wants to know of runs."""
         return self._recorder
 
     def handle(self, event: events.Event) -> None:
@@ -121,10 +121,10 @@ class JsonlTrace:
                 begun = 0 if self._torn else self._file.write(text)
                 if begun != len(text):
                     self._put(text, begun)
-            except BaseException:
-                if self._file.closed:
-                    return
+            except BaseException as error:
                 self._forget(heard)
+                if self._file.closed and isinstance(error, ValueError):
+                    return  # what is told after it was closed is dropped
                 raise
         if failed:
             raise failed[0] if len(failed) == 1 else ExceptionGroup("Lines of a trace could not be made.", failed)
